@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +161,19 @@ def test_known_culprits_are_still_named(whodisk: Run, work: Path, name: str) -> 
     # In this process: the command's start and its words take longer than the verdict.
     before, after = (without_names(solve(path).to_dict()) for path in (case, work / "b.case"))
     assert before == after
+
+
+def test_an_interrupted_copy_leaves_nothing(tmp_path: Path) -> None:
+    """Half a copy holds names that are not replaced yet, and stands in the way of the next one."""
+    case, copy = TRUTHS["slow_size"].build(1, tmp_path / "case"), tmp_path / "copy"
+    binary = Path(sys.executable).with_name("whodisk-agent")
+    with subprocess.Popen([binary, "redact", case, "-o", copy], stderr=subprocess.DEVNULL) as process:
+        while not copy.exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        code = process.wait()
+    # It may have been done by then.
+    assert (code, copy.exists()) in ((130, False), (0, True))
+    if code == 130:
+        subprocess.run([binary, "redact", case, "-o", copy], check=True)
+    assert (copy / "case.json").is_file()
