@@ -155,7 +155,7 @@ def parameters() -> list[object]:
         reason = row_of(LEFT_OUT, printed.line)
         marks = [pytest.mark.root] if ROOT_ONLY.match(printed.line) and reason is None else []
         # Each test has a program of this name: those of others would be found, too.
-        if marks and "pidof" not in printed.line:
+        if marks and "pgrep" not in printed.line:
             marks.append(pytest.mark.beside)
         # What a newcomer types runs each time; pages that go deeper with the long tests.
         if not FIRST_READ.match(printed.page):
