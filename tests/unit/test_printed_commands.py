@@ -26,7 +26,8 @@ def commands() -> list[tuple[str, str]]:
     for printed in [*everywhere(), *within_sentences()]:
         name, _, rest = printed.line.partition("whodisk ")
         if re.fullmatch(r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:zcat \S+ \| )?(?:\.venv/bin/)?", name):
-            found.append((printed.page, without_brackets(rest).replace("$(", "").replace(")", "")))
+            # What another program says stands for one word.
+            found.append((printed.page, re.sub(r"\$\([^)]*\)", "1", without_brackets(rest)).replace(")", "")))
     return found
 
 
