@@ -5,7 +5,7 @@ from __future__ import annotations
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
-from whodisk.evidence.stuck_devices import Stuck, samples_sql, stuck_devices
+from whodisk.evidence.stuck_devices import Stuck, samples_sql
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
 
@@ -13,7 +13,7 @@ from whodisk.reading.views import quoted
 def run(context: Context) -> Result:
     """A candidate for each device that works at other times; one that never does is described."""
     result = Result()
-    for stuck in stuck_devices(context.case):
+    for stuck in context.stuck:
         if stuck.works:
             result.candidates.append(_candidate(context, stuck))
             continue

@@ -21,6 +21,7 @@ from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
+from whodisk.evidence.stuck_devices import Stuck, stuck_devices
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.surroundings import NOTHING, Cause, with_alike, with_alone
 from whodisk.evidence.survey import Survey, thinned
@@ -193,6 +194,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def compared_series(self) -> list[tuple[str, tuple[Sampled, Comparison] | None]]:
         """Devices against their peers by each sampled latency (`compare_series`): detectors share it, it takes minutes for a large fleet."""
         return compare_series(self.case)
+
+    @cached_property
+    def stuck(self) -> list[Stuck]:
+        """Devices that complete nothing, by sampled counters."""
+        return stuck_devices(self.case)
 
     @cached_property
     def longest(self) -> list[tuple[Episode, Cause]]:

@@ -67,7 +67,6 @@ def account(case: Case) -> list[str]:
     )
     rest = latencies(case, {device for _, device in devices} | told)
     return [
-        *worst_sample(case),
         *devices.values(),
         *less,
         *drive_counters(case),

@@ -51,11 +51,16 @@ class Stuck:
 
 def samples_sql() -> str:
     """Per device and moment what it did; `period_ns` is the usual distance of its samples, `run` the number of each run of stuck ones."""
-    return f"""WITH wide AS (
+    # Of most devices, and of fleets, nothing else needs to be looked at.
+    return f"""WITH suspects AS (
+  SELECT coalesce(host, '') AS host, subject FROM series
+  WHERE kind = 'device' AND metric = 'busy_ratio' AND value >= {STUCK_BUSY_MIN} GROUP BY 1, 2 HAVING count(*) >= {STUCK_SAMPLES_MIN}),
+wide AS (
   SELECT coalesce(host, '') AS host, subject, time_ns,
     max(value) FILTER (metric = 'busy_ratio') AS busy, max(value) FILTER (metric = 'queue_depth') AS depth,
     sum(value) FILTER (metric LIKE '%operations_per_s') AS per_s
-  FROM series WHERE kind = 'device' AND (metric IN ('busy_ratio', 'queue_depth') OR metric LIKE '%operations_per_s') GROUP BY 1, 2, 3),
+  FROM series WHERE kind = 'device' AND (metric IN ('busy_ratio', 'queue_depth') OR metric LIKE '%operations_per_s')
+    AND (coalesce(host, ''), subject) IN (SELECT (host, subject) FROM suspects) GROUP BY 1, 2, 3),
 steps AS (SELECT *, time_ns - lag(time_ns) OVER (PARTITION BY host, subject ORDER BY time_ns) AS step FROM wide),
 flagged AS (
   SELECT *, median(step) OVER (PARTITION BY host, subject) AS period_ns,

@@ -24,7 +24,6 @@ from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
-from whodisk.evidence.stuck_devices import stuck_devices
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
@@ -203,11 +202,12 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     """The verdict where only sampled counters are known: whatever detectors can say without operations."""
     nothing = Survey("app", [], 0, max(1, case.duration_ns or 1), frozenset())
     slow = empty_slow_set()
-    judged = adjudicate(Context(case, {"app": nothing}, "app", slow, np.zeros(0, np.bool_)))
-    texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    context = Context(case, {"app": nothing}, "app", slow, np.zeros(0, np.bool_))
     # Of a device that never completes anything nothing can be compared.
-    hanging = [stuck.said for stuck in stuck_devices(case) if not stuck.works]
-    # Nor do means over the whole log show what happened once.
+    hanging = [stuck.said for stuck in context.stuck if not stuck.works]
+    judged = adjudicate(context)
+    texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    # Means over the whole log do not show what happened once.
     doubts = [*hanging, *worst_sample(case)]
     status = "slow" if judged.findings else "healthy" if judged.compared and not doubts else "insufficient"
     verdict = Verdict(
@@ -241,9 +241,7 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
     verdict.summary.extend(sampled_against(case, against) if against is not None else [])
-    verdict.summary.extend(
-        doubts + judged.compared[:1] + [text for text in account(case) if text not in doubts] + texts
-    )
+    verdict.summary.extend(doubts + judged.compared[:1] + account(case) + texts)
     if verdict.cannot_exclude:
         first = verdict.cannot_exclude[0]
         verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")
