@@ -25,8 +25,8 @@ fi
 cargo +nightly fuzz build --sanitizer none
 commit=$(git rev-parse --short=8 HEAD)
 git diff --quiet HEAD -- crates fuzz || commit+=-dirty
-broken=$(mktemp)
-trap 'jobs -p | xargs -r kill 2>/dev/null || true; rm -f "$broken"' EXIT
+broken=$(mktemp) ended=$(mktemp)
+trap 'jobs -p | xargs -r kill 2>/dev/null || true; rm -f "$broken" "$ended"' EXIT
 trap 'exit 130' INT TERM
 
 # What an importer reads with: its own file, those beside it that it uses, and what all share.
@@ -55,7 +55,7 @@ words_of() {
     fi
     echo "# words of $name"
     # shellcheck disable=SC2086
-    sed '/^mod tests/,$d' $files | { grep -oE '"[A-Za-z0-9_ :=()./%#,<>{}[@-]{1,40}"' || true; } | grep -v '{[a-z_:?]*}' | sort -u
+    sed '/^mod tests/,$d' $files | { grep -oE '"[A-Za-z0-9_ :=()./%#,<>{}[@-]{1,40}"' || true; } | sed '/{[a-z_:?]*}/d' | sort -u
 }
 
 # A hash over the target, and what it fuzzes: an importer's files, or the crate.
@@ -157,6 +157,7 @@ run() {
         fi
     done
     write_line "$name" "| $name | $commit | $code_now | $used_s | $inputs | $edges | $end |"
+    echo "$name" >>"$ended"
     printf '%-28s %6d CPU s  %10d inputs  %6d edges  %s\n' "$name" "$used_s" "$inputs" "$edges" "$end"
 }
 
@@ -185,7 +186,7 @@ run_importer() {
 }
 
 # The sources may change while this runs: the hashes are those of what was built.
-queue=()
+queue=() begun=()
 first="fio-lat blkparse blktrace iostat fio-json biosnoop strace trace-events ycsb pgbench netapp-sysstat sysstat-json series ops rocksdb-log diskspd"
 for format in $first $(cd crates/import/tests/fixtures && ls -d -- * | grep -vxF "${first// /$'\n'}"); do
     if wanted "$format" "$@"; then
@@ -207,6 +208,7 @@ for one in "${queue[@]}"; do
     while (($(jobs -rp | wc -l) >= jobs_max)); do
         wait -n || true
     done
+    begun+=("$name")
     if [[ $target == import ]]; then
         run_importer "${name#import-}" "$code_now" &
     else
@@ -214,7 +216,16 @@ for one in "${queue[@]}"; do
     fi
 done
 wait
+code=0
 if [[ -s $broken ]]; then
     echo "fuzz: broken: $(tr '\n' ' ' <"$broken")" >&2
-    exit 1
+    code=1
 fi
+for name in "${begun[@]}"; do
+    if ! grep -qxF "$name" "$ended"; then
+        echo "fuzz: $name: ended without a result, which is an error of this script: look above" >&2
+        code=1
+    fi
+done
+exit "$code"
+
