@@ -21,6 +21,9 @@ SCHEMA_VERSION = 2
 #: Every status a verdict can have.
 STATUSES = ("healthy", "slow", "outliers", "limited", "insufficient")
 
+#: How the begin of an imported case ends, instead of with a zone.
+BY_ITS_LOG = " by its log"
+
 #: What a claim rests on (DESIGN 8): read off the record of these operations; a difference to peers or to an earlier case, with an
 #: interval; or what a test says of operations like them.
 BASES = ("measured", "estimated", "inferred")
@@ -215,6 +218,8 @@ class Verdict:
     failed: list[str] = field(default_factory=list)
     #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
     called: dict[str, str] = field(default_factory=dict)
+    #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`. Empty: it is not known.
+    began: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

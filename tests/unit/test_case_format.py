@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,6 +11,7 @@ import duckdb
 import pytest
 
 from whodisk.reading.views import Case
+from whodisk.verdict.solve import solve as verdict_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "crates/case/tests/golden"
 #: The same as the first version of the format wrote it.
@@ -31,6 +33,29 @@ def test_a_case_of_version_1_reads_as_it_did() -> None:
     for golden in (GOLDEN_1, GOLDEN):
         with Case(golden) as case:
             assert case.rows("SELECT count(*) AS n FROM ops") == [{"n": 2 * OPERATIONS}]
+
+
+@pytest.mark.parametrize(
+    ("start", "lacking", "began"),
+    [
+        ("2018-06-13T22:11:07Z", [], "2018-06-13 22:11:07 UTC"),
+        ("2018-06-13T22:11:07Z", ["single operations", "the time zone"], "2018-06-13 22:11:07 by its log"),
+        ("1970-01-01T00:00:00Z", [], ""),
+        ("", [], ""),
+        (None, [], ""),
+    ],
+)
+def test_when_a_case_began_is_said_as_far_as_a_clock_says(
+    start: str | None, lacking: list[str], began: str, tmp_path: Path
+) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "x.case")
+    file = tmp_path / "x.case" / "case.json"
+    meta = json.loads(file.read_text())
+    meta |= {"start_utc": start, "not_carried": [{"what": what, "because": "of a test"} for what in lacking]}
+    file.write_text(json.dumps(meta))
+    with Case(tmp_path / "x.case") as case:
+        assert case.began == began
+    assert verdict_of(tmp_path / "x.case").began == began
 
 
 def test_a_case_may_lie_where_a_comma_is(tmp_path: Path) -> None:

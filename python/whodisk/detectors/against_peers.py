@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from whodisk import words
 from whodisk.evidence.context import Context
@@ -47,13 +47,12 @@ def how_slow(member: SlowMember, context: Context) -> str:
 
 
 def _clock(context: Context, when: Daily) -> str:
-    """``from 13:00 to 14:00 UTC``; from the begin of the recording, if that is not known."""
+    """``from 13:00 to 14:00 UTC`` (or by its log); from the begin of the recording, if that is not known."""
     begin, end = (timedelta(microseconds=ns // 1000) for ns in (when.begin_ns, when.end_ns))
-    try:
-        start = datetime.fromisoformat(str(context.case.meta.get("start_utc")))
-    except ValueError:
+    start = context.case.start
+    if start is None:
         return f"from {begin} to {end} of each day of the recording"
-    return f"from {start + begin:%H:%M} to {start + end:%H:%M} UTC"
+    return f"from {start + begin:%H:%M} to {start + end:%H:%M}{context.case.zone}"
 
 
 def since(member: SlowMember) -> str:

@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.errors import CaseError, NotSealedError, WhodiskError
+from whodisk.findings import BY_ITS_LOG
 from whodisk.reading.flush_waits import IS_ISSUED, NOBODY_BEHIND, QUEUE_BEHIND_IS_DEVICE, behind_sql
 from whodisk.reading.weighted_rows import copies_sql, links_sql, ops_sql, pieces_sql, weights_sql
 from whodisk.types import Cell
@@ -189,6 +191,9 @@ TABLES: dict[str, dict[str, str]] = {
 
 Row = dict[str, Cell]
 
+#: How an importer says that its moments are local time.
+NO_ZONE = "the time zone"
+
 
 class Case:
     """A sealed case, open for reading.
@@ -265,6 +270,31 @@ class Case:
     def servers(self) -> dict[int, list[str]]:
         """Processes that serve devices or mount points from user space, and which."""
         return {int(pid): list(served) for pid, served in (self.system.get("servers") or {}).items()}
+
+    @property
+    def start(self) -> datetime | None:
+        """What the calendar said when the case began, in `zone`; None where no clock says."""
+        try:
+            start = datetime.fromisoformat(str(self.meta.get("start_utc")))
+        except ValueError:
+            return None
+        # Clocks without a date count from there.
+        return None if start.year == 1970 else start
+
+    @property
+    def zone(self) -> str:
+        """Most logs have none, and their importers say so."""
+        lacking = {gap.get("what") for gap in self.meta.get("not_carried") or []}
+        return BY_ITS_LOG if NO_ZONE in lacking else " UTC"
+
+    @property
+    def began(self) -> str:
+        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, or empty."""
+        return f"{self.start:%Y-%m-%d %H:%M:%S}{self.zone}" if self.start else ""
+
+    @property
+    def is_imported(self) -> bool:
+        return self.meta.get("observer") == "import"
 
     def __enter__(self) -> Case:
         return self

@@ -11,7 +11,7 @@ from rich.text import Text
 from whodisk import words
 from whodisk.findings import Verdict
 from whodisk.report import slowest
-from whodisk.report.terminal import STYLES, wrapped
+from whodisk.report.terminal import STYLES, heading, wrapped
 from whodisk.types import Cell
 
 #: With the blank lines and the line of the report that `whodisk solve` adds.
@@ -49,7 +49,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
 def lines(verdict: Verdict, width: int) -> list[Text]:
     """The screen, line by line, each `width` characters at most."""
     model = ", from a model" if verdict.simulated else ""
-    head = f"  {verdict.case}, {words.things(verdict.operations, 'operation')} judged{model}"
+    head = f"  {heading(verdict)}{model}"
     status = Text(verdict.status.upper(), STYLES[verdict.status])
     status.append(_cut(head, width - len(status)), "not bold default")
     blocks = [

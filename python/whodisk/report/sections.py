@@ -304,7 +304,7 @@ def recording(case: Case) -> Markup:
             ("observer", f"{meta.get('observer')}, whodisk {meta.get('tool_version')}"),
             ("command line", tag("span", shlex.join(str(a) for a in meta.get("argv") or []), class_="mono")),
             ("observed command", _observed(meta)),
-            ("start", str(meta.get("start_utc") or "")),
+            ("start", case.began or "not known"),
             ("duration", words.duration(case.duration_ns) if case.duration_ns else "not known"),
             ("clock", f"{clock.get('name')}, finest step {words.duration(case.resolution_ns)}"),
             ("phases", "; ".join(_phase(phase) for phase in meta.get("phases") or [])),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whodisk import words
-from whodisk.findings import Caveat, Evidence, Finding, Verdict
+from whodisk.findings import BY_ITS_LOG, Caveat, Evidence, Finding, Verdict
 from whodisk.report import slowest
 from whodisk.types import Cell
 
@@ -29,7 +29,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     """Prints a verdict. Everything of the case is printed as plain text, never as markup."""
     out = console or Console(highlight=False)
     out.print(Text(verdict.status.upper(), STYLES[verdict.status]), end="")
-    _say(out, f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged", 2)
+    _say(out, heading(verdict), 2)
     if verdict.simulated:
         out.print(Text("This case comes from a model, not from a machine.", "italic"))
     out.print()
@@ -55,6 +55,12 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _lines("Cannot be excluded", _caveats(verdict.cannot_exclude), out)
     refuted = {finding.refute for finding in verdict.findings}
     _lines("Next", [step for step in dict.fromkeys(verdict.next_steps) if step not in refuted], out)
+
+
+def heading(verdict: Verdict) -> str:
+    """What was judged, and what the calendar said at 0 s: whoever reads on looks moments up in other logs."""
+    when = f"; 0 s is {verdict.began.removesuffix(BY_ITS_LOG)}" if verdict.began else ""
+    return f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged{when}"
 
 
 def _caveats(caveats: list[Caveat]) -> list[str]:

@@ -134,8 +134,7 @@ def facts(
     """The numbers one asks for first."""
     items: list[tuple[str, str, str]] = []
     if case.duration_ns:
-        began = str(case.meta.get("start_utc") or "").replace("T", " ")[:19]
-        items.append(("recorded", words.duration(case.duration_ns), began and f"{began} UTC"))
+        items.append(("recorded", words.duration(case.duration_ns), case.began))
     for row in extent:
         size = words.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
         items.append((f"{row['layer']} operations", words.count(whole(row["n"])), size))

@@ -14,7 +14,7 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     """What cannot be excluded, what matters most for this case first."""
     not_seen = unseen(context.case)
     # Without requests hardly anything below the program is known; what another tool logged is not seen first of all where its log lacks it.
-    is_lacking = "block" not in context.case.layers or context.case.meta.get("observer") == "import"
+    is_lacking = "block" not in context.case.layers or context.case.is_imported
     first = not_seen if is_lacking else []
     caveats = losses(context.case) + _unknown(context) + _open(context) + _engine(context)
     caveats += _sampled(context) + _unseen_submitter(context) + _other_logs(context) + first
@@ -31,7 +31,7 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
 
 def _other_logs(context: Context) -> list[Caveat]:
     """Operations that other imported logs hold, and that are not tied to the judged ones."""
-    if context.case.meta.get("observer") != "import":
+    if not context.case.is_imported:
         return []
     others = [layer for layer in ("app", "syscall") if layer != context.layer and layer in context.surveys]
     return [

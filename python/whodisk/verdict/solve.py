@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import re
 from pathlib import Path
@@ -53,9 +54,11 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
     coming = probability.ahead()
     with Case(case) as opened:
         if against is None:
-            return _solve(opened, limits, None, coming)
-        with Case(against) as other:
-            return _solve(opened, limits, other, coming)
+            verdict = _solve(opened, limits, None, coming)
+        else:
+            with Case(against) as other:
+                verdict = _solve(opened, limits, other, coming)
+        return dataclasses.replace(verdict, began=opened.began)
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
@@ -95,7 +98,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         # A recorder samples counters, too, but knows better: that nothing happened is no matter of sampling.
         is_sampled = not case.layers and case.rows("SELECT 1 AS one FROM series LIMIT 1")
         # A log of events alone says something, too.
-        is_log = not case.layers and case.meta.get("observer") == "import"
+        is_log = not case.layers and case.is_imported
         if is_sampled or (is_log and case.rows("SELECT 1 AS one FROM events LIMIT 1")):
             return _solve_series(case, limits, against)
         if layer is not None and operations and find_fired(case, layer):
@@ -452,7 +455,7 @@ def _insufficient(
         why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {VERDICT_OPERATIONS_MIN}."
     step = "Record for longer, or while the workload is running"
     step += "." if "block" in case.layers else "; as root, so that the block layer is seen."
-    if case.meta.get("observer") == "import":
+    if case.is_imported:
         step = "Import a log of more operations."
     # What a program read in order to start is no operation of it.
     few = few_said(case, layer) if layer is not None and operations else []
