@@ -131,7 +131,7 @@ def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate
     found = _candidate(context, held, rival, tids)
     found.claim = found.otherwise = (
         f"{rival.comm} had the CPU while submitters were ready to run, in {words.percent(held.share)} of the time of their operations "
-        f"({words.things(held.count, 'operation')}, typically {words.duration(held.each_ns)} each). The program's own threads wait for each other, too; that is not "
+        f"({held.times}). The program's own threads wait for each other, too; that is not "
         f"counted.{held.said}"
     )
     found.explains = _waited_behind(context, tids, rival)
@@ -244,6 +244,7 @@ def _slower_tail(
         part=waits.share_of_time,
         count=len(waits.tid),
         each_ns=float(np.median(waits.duration_ns)),
+        unit="wait",
     )
     found = _candidate(context, held, hog, tids)
     # Operations that only overlap with such waits are looked at, too: whether these made them slow is inferred.
@@ -375,8 +376,7 @@ def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
 
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:
     claim = (
-        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} "
-        f"({words.things(held.count, 'time')}, typically {words.duration(held.each_ns)})"
+        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} ({held.times})"
     )
     if hog and hog.idle:
         why = (

@@ -61,7 +61,7 @@ def _candidate(context: Context, device: str, late: LateServers, explains: Bools
         held,
         culprit=Culprit("process", late.who, "stage:runqueue"),
         claim=f"Who serves {device} was ready to run but had no CPU: {late.who} had it. That is {words.percent(held.share)} of the time of all operations "
-        f"({words.things(held.count, 'operation')}, typically {words.duration(held.each_ns)} each), which they spent at {device}.",
+        f"({held.times}), which they spent at {device}.",
         baseline="the same operations without the time in which their device's servers had no CPU",
         metric="part of the operations' time",
         evidence=[

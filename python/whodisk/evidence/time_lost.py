@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,10 +49,16 @@ class TimeLost:
     windows_ns: float
     #: Part of the time that they cover.
     part: float
-    #: Operations (or waits) that were held up.
+    #: Operations that were held up, or waits of their threads: `unit`.
     count: int
     #: Typical time each of them lost, ns.
     each_ns: float
+    unit: str = "operation"
+
+    @property
+    def times(self) -> str:
+        """`12 operations, typically 3 ms each`."""
+        return f"{words.things(self.count, self.unit)}, typically {words.duration(self.each_ns)} each"
 
     @property
     def said(self) -> str:
@@ -104,7 +110,8 @@ FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_n
     lost = placed(data["block"], data["lost_ns"], LOSS_BLOCKS)
     each = placed(data["block"], data["each_ns"], LOSS_BLOCKS, np.nan)
     whole = threads_time(context, tids)
-    return weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
+    held = weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
+    return held and replace(held, unit="wait")
 
 
 def threads_time(context: Context, tids: list[int]) -> Floats:
