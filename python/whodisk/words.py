@@ -232,3 +232,9 @@ PLURALS = {
 def plural_op(op: str) -> str:
     """``reads``, ``flushes``: the plural of an operation kind."""
     return PLURALS.get(op, op + "s")
+
+
+def stage(name: str) -> str:
+    """A stage as printed, those that a log cannot tell apart by the first and the last: `fs+queue+device+interrupt` is `fs to interrupt`."""
+    parts = [part.split("+") for part in name.split(" or ")]
+    return " or ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else "+".join(part) for part in parts)

@@ -317,14 +317,14 @@ def _baseline(longest: Episode, asked: Asked | None) -> str:
     others = (
         ""
         if apart is None
-        else f"the longest other {longest.op}{_of_size('its', longest.op)}, {words.duration(apart.next_value)}, and "
+        else f"the longest other {'operation' if longest.kind.rare else longest.op + _of_size('its', longest.op)}, {words.duration(apart.next_value)}, and "
     )
     return f"{others}{typical}"
 
 
 def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     """One sentence: how many, how long, against what, where, why."""
-    latencies = sorted(e.latency_ns for e in group.episodes)
+    latencies = sorted(ns for e in group.episodes for ns in e.each_ns)
     # The sentence gives the rest of the kind where it is known.
     longest = max(group.episodes, key=lambda e: (asked is None and e.kind.apart is not None, e.latency_ns))
     silent = sum(e.silence for e in group.episodes)
@@ -338,7 +338,9 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     if asked is not None:
         others += f" and {asked.said}"
     elif longest.kind.apart is not None:
-        others += f" and no other {longest.op}{_of_size('this', longest.op)} took over {words.duration(longest.kind.apart.next_value)}{_compared(longest)}"
+        rest = "operation" if longest.kind.rare else f"{longest.op}{_of_size('this', longest.op)}"
+        # Those that were under way at the same time may have waited for the same.
+        others += f" and at other times no {rest} took over {words.duration(longest.kind.apart.next_value)}{_compared(longest)}"
     name = context.stage(group.stage)
     place = f" of {group.device}" if group.device else ""
     if silent == len(group.episodes):
@@ -346,7 +348,7 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
         return f"{what}: {group.cause.said}."
     there = sum(e.stage_ns[STAGES.index(group.stage)] for e in group.episodes)
     whole = max(1.0, sum(float(e.latency_ns) for e in group.episodes))
-    number = words.things(len(group.episodes), noun, plural)
+    number = _number(group, noun, plural)
     where = f"{words.percent(min(1.0, there / whole))} of that in the {name} stage{place}"
     why = f": {group.cause.said}" if group.cause.certain else f"; at the same time {group.cause.said}"
     if group.cause.state == "none":
@@ -356,6 +358,17 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
             else "; what held them there was not observed"
         )
     return f"{number} took {took} {others}, {where}{why}."
+
+
+def _number(group: Group, noun: str, plural: str) -> str:
+    """How many operations; in how many episodes, where they shared some."""
+    number = sum(max(1, len(e.each_ns)) for e in group.episodes)
+    said = words.things(number, noun, plural)
+    if number == len(group.episodes):
+        return said
+    return (
+        f"{said}{' at the same time' if len(group.episodes) == 1 else f' in {len(group.episodes)} episodes'}"
+    )
 
 
 def _compared(episode: Episode) -> str:

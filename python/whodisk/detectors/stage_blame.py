@@ -537,7 +537,7 @@ def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
     totals = np.sum([s.stage_ns for s in context.survey.strata], axis=0)
     stages = [s for number, s in enumerate(STAGES) if totals[number] > 0]
     limit_ns = _limit_ns(context, suspect)
-    means = ", ".join(f"CAST(avg({stage}_ns) AS BIGINT) AS {stage}_ns" for stage in stages)
+    means = ", ".join(f"CAST(avg(coalesce({stage}_ns, 0)) AS BIGINT) AS {stage}_ns" for stage in stages)
     column = f"{STAGES[suspect.stage]}_ns"
     # Of very many others a mean needs few.
     few = [drawn(context.survey.operations)] if is_thinned(context.survey.operations) else []

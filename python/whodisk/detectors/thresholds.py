@@ -1557,6 +1557,13 @@ CLEARED_QUANTILE_MIN = row(
     CHOSEN,
     "With exceptions, clearing means at least this part of the blocks of time.",
 )
+CLEARED_QUANTILE_LEAST = row(
+    "CLEARED_QUANTILE_LEAST",
+    0.5,
+    "quantile",
+    CHOSEN,
+    "Without exceptions it means at least this part of them: a bound that may hold in fewer than every other block clears nothing.",
+)
 CLEARED_BLOCK_NS_MIN = row(
     "CLEARED_BLOCK_NS_MIN",
     1_000_000,

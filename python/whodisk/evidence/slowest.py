@@ -7,6 +7,7 @@ operations, since none is there to hold it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -24,9 +25,11 @@ from whodisk.evidence.thresholds import (
     EPISODES_KEPT_MIN,
     LIKE_LONGEST,
     LONGEST_MAX,
+    RARE_KIND_OPERATIONS_MIN,
+    RARE_KIND_RATIO_MIN,
 )
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
-from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
+from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, has_tail, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
@@ -47,6 +50,8 @@ class Kind:
     episodes: int
     #: They were compared by what they took apart from waiting for a CPU.
     without_cpu_waits: bool = False
+    #: Too few for a tail of their own: compared with all operations.
+    rare: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,48 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
             # What was left out of the comparison cannot be what sets it apart.
             by_cpu = kind.without_cpu_waits and episode.stage == "runqueue"
             found.append(replace(episode, apart=False) if by_cpu else episode)
-    return ranked(_without_common(case, survey, found))
+    return ranked(_without_common(case, survey, _with_rare_kinds(survey, rows, kinds, found)))
+
+
+def _with_rare_kinds(
+    survey: Survey,
+    rows: dict[str, npt.NDArray[Any]],
+    kinds: list[tuple[tuple[str, int], list[Stratum]]],
+    found: list[Episode],
+) -> list[Episode]:
+    """The same, with those of kinds that are too rare to have a tail of their own, where they stand apart from all operations together.
+
+    Kinds differ: what is far longer than all others must be far longer than is usual of its own kind, too.
+    """
+    rare = {
+        (e.start_ns, e.latency_ns): e
+        for e in found
+        if not e.silence
+        and e.kind.operations >= RARE_KIND_OPERATIONS_MIN
+        and not has_tail(e.kind.operations, e.kind.episodes)
+        and e.latency_ns >= RARE_KIND_RATIO_MIN * e.kind.median_ns
+    }
+    if not rare:
+        return found
+    maxima = _maxima(rows, np.arange(len(rows["start_ns"])), [])
+    ahead = list(itertools.takewhile(lambda place: place[:2] in rare, maxima))
+    if not ahead or len(ahead) == len(maxima):
+        return found
+    next_ns = float(maxima[len(ahead)][1])
+    values, counts = survey.histogram(survey.strata)
+    median = quantile_from_bins(values, counts, 0.5)
+    operations = sum(s.operations for s in survey.strata)
+    apart = standing_apart(_lengths(maxima), operations, median, len(kinds))
+    if apart is None or apart.count < len(ahead) or ahead[-1][1] < RARE_KIND_RATIO_MIN * next_ns:
+        return found
+    apart = replace(apart, count=len(ahead), next_value=next_ns)
+    chosen = {id(rare[place[:2]]) for place in ahead}
+    return [
+        replace(e, apart=True, kind=replace(e.kind, apart=apart, episodes=len(maxima), rare=True))
+        if id(e) in chosen
+        else e
+        for e in found
+    ]
 
 
 def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Episode]:

@@ -299,6 +299,13 @@ STUCK_IN_FLIGHT_MIN = row(
 )
 
 # solve
+UNDECIDED_MIN = row(
+    "UNDECIDED_MIN",
+    0.5,
+    "share of all latency",
+    CHOSEN,
+    "Where slow operations that may share a cause, or may do so by chance, are this much of all latency, there is no verdict.",
+)
 BY_CHANCE_TOLD_MIN = row(
     "BY_CHANCE_TOLD_MIN",
     0.2,
@@ -929,6 +936,20 @@ ALONE_SHARE_MIN = row(
     "share of all latency",
     CHOSEN,
     "... if it lost this much of the time of all operations by itself.",
+)
+RARE_KIND_OPERATIONS_MIN = row(
+    "RARE_KIND_OPERATIONS_MIN",
+    20,
+    "operations",
+    CHOSEN,
+    "Of a kind with fewer operations it is not known what is usual of it.",
+)
+RARE_KIND_RATIO_MIN = row(
+    "RARE_KIND_RATIO_MIN",
+    20.0,
+    "times",
+    DESIGN_8,
+    "An operation of a kind that is too rare to have a tail of its own stands apart if it takes this many times the longest of all other operations, and the median of its kind.",
 )
 EPISODES_KEPT_MIN = row(
     "EPISODES_KEPT_MIN",

@@ -193,6 +193,8 @@ Row = dict[str, Cell]
 
 #: How an importer says that its moments are local time.
 NO_ZONE = "the time zone"
+#: The clock of a log that has times of day, and no date.
+MIDNIGHT = "midnight"
 
 
 class Case:
@@ -289,7 +291,9 @@ class Case:
 
     @property
     def began(self) -> str:
-        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, or empty."""
+        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, ``midnight by its log``, or empty."""
+        if (self.meta.get("clock") or {}).get("name") == MIDNIGHT:
+            return f"{MIDNIGHT}{BY_ITS_LOG}"
         return f"{self.start:%Y-%m-%d %H:%M:%S}{self.zone}" if self.start else ""
 
     @property

@@ -11,7 +11,7 @@ from rich.text import Text
 from whodisk import words
 from whodisk.findings import Verdict
 from whodisk.report import slowest
-from whodisk.report.terminal import STYLES, heading, wrapped
+from whodisk.report.terminal import STYLES, began, heading, wrapped
 from whodisk.types import Cell
 
 #: With the blank lines and the line of the report that `whodisk solve` adds.
@@ -49,11 +49,14 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
 def lines(verdict: Verdict, width: int) -> list[Text]:
     """The screen, line by line, each `width` characters at most."""
     model = ", from a model" if verdict.simulated else ""
-    head = f"  {heading(verdict)}{model}"
     status = Text(verdict.status.upper(), STYLES[verdict.status])
-    status.append(_cut(head, width - len(status)), "not bold default")
+    head, when = f"  {heading(verdict)}{model}", began(verdict)
+    # A moment cut in two says nothing.
+    fits = len(status) + len(head) + len(when) + 2 <= width
+    beside = f"; {when}" if when and fits else ""
+    status.append(_cut(f"{head}{beside}", width - len(status)), "not bold default")
     blocks = [
-        [status],
+        [status, *([Text(_cut(when, width))] if when and not fits else [])],
         [*_answer(verdict, width), *_expected(verdict, width)],
         _bars(verdict, width),
         _slowest(verdict, width, SLOWEST_ROWS - len(_expected(verdict, width))),
@@ -133,7 +136,9 @@ def _bars(verdict: Verdict, width: int) -> list[Text]:
             letter, colour = STAGES.get(stage.split("+", maxsplit=1)[0], ("?", "bright_black"))
             line.append(letter * cells, f"{colour} reverse")
         most = sorted(bar.shares.items(), key=lambda item: -item[1])[:3]
-        told = ", ".join(f"{stage} {words.percent(share)}" for stage, share in most if share >= 0.005)
+        told = ", ".join(
+            f"{words.stage(stage)} {words.percent(share)}" for stage, share in most if share >= 0.005
+        )
         line.append(_cut(f"  {told}", width - len(line)))
         shown.append(line)
     return shown

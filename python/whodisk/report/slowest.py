@@ -18,6 +18,6 @@ def row(item: Slowest) -> tuple[str, str, str, str, str]:
         f"{item.start_ns / 1e9:.3f} s",
         words.duration(item.latency_ns),
         number,
-        f"{item.stage} {words.duration(item.stage_ns)}" if item.stage_ns > 0 else "no stage",
+        f"{words.stage(item.stage)} {words.duration(item.stage_ns)}" if item.stage_ns > 0 else "no stage",
         item.what if known else f"perhaps: {item.what}",
     )

@@ -29,7 +29,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     """Prints a verdict. Everything of the case is printed as plain text, never as markup."""
     out = console or Console(highlight=False)
     out.print(Text(verdict.status.upper(), STYLES[verdict.status]), end="")
-    _say(out, heading(verdict), 2)
+    _say(out, "; ".join(filter(None, (heading(verdict), began(verdict)))), 2)
     if verdict.simulated:
         out.print(Text("This case comes from a model, not from a machine.", "italic"))
     out.print()
@@ -58,9 +58,13 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
 
 
 def heading(verdict: Verdict) -> str:
-    """What was judged, and what the calendar said at 0 s: whoever reads on looks moments up in other logs."""
-    when = f"; 0 s is {verdict.began.removesuffix(BY_ITS_LOG)}" if verdict.began else ""
-    return f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged{when}"
+    """What was judged."""
+    return f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged"
+
+
+def began(verdict: Verdict) -> str:
+    """What the calendar said at 0 s: whoever reads on looks moments up in other logs. Empty where no clock says."""
+    return f"0 s is {verdict.began.removesuffix(BY_ITS_LOG)}" if verdict.began else ""
 
 
 def _caveats(caveats: list[Caveat]) -> list[str]:
@@ -84,7 +88,9 @@ def _time(verdict: Verdict, out: Console) -> None:
     out.print(Text("Where the time goes", "bold"))
     for op, shares in verdict.where_time_goes.items():
         parts = sorted(shares.items(), key=lambda item: -item[1])
-        text = ", ".join(f"{stage} {words.percent(share)}" for stage, share in parts if share >= 0.0005)
+        text = ", ".join(
+            f"{words.stage(stage)} {words.percent(share)}" for stage, share in parts if share >= 0.0005
+        )
         _say(out, f"{op}: {text}", 2)
     if verdict.findings and verdict.speed:
         # Without findings it stands on top.

@@ -46,6 +46,11 @@ class Apart:
     next_value: float
 
 
+def has_tail(operations: float, maxima: int) -> bool:
+    """Whether so many values, the largest of so many episodes among them, can say of one that it stands apart."""
+    return operations * PART_MAX >= 1 and maxima > SPACINGS_FLOOR + 1
+
+
 def standing_apart(maxima: Floats, operations: float, median: float, groups: int = 1) -> Apart | None:
     """How many of the largest values stand apart; None if none does.
 

@@ -17,6 +17,7 @@ from whodisk.detectors.thresholds import (
     CLEARED_CONFIDENCE,
     CLEARED_FEW,
     CLEARED_OPERATIONS_MIN,
+    CLEARED_QUANTILE_LEAST,
     CLEARED_QUANTILE_MIN,
 )
 from whodisk.evidence.context import Context
@@ -142,7 +143,7 @@ def _bounded(
         if exceeding > max(1.0, CLEARED_FEW * len(context.slow)):
             continue
         quantile = cleared_quantile(used, exceeding_blocks, CLEARED_CONFIDENCE)
-        if exceeding and quantile < CLEARED_QUANTILE_MIN:
+        if quantile < (CLEARED_QUANTILE_MIN if exceeding else CLEARED_QUANTILE_LEAST):
             continue
         operations = sum(s.operations for s in survey.select(suspect.device))
         noun = "request" if survey.layer == "block" else "operation"

@@ -6,7 +6,7 @@ import errno
 
 from whodisk import words
 from whodisk.evidence.thresholds import FEW_TOLD
-from whodisk.reading.views import Case, quoted
+from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.types import Cell
 
 
@@ -16,23 +16,30 @@ def few_said(case: Case, layer: str) -> list[str]:
         f"""SELECT op, count(*) AS n, CAST(median(latency_ns) AS BIGINT) AS median_ns, max(latency_ns) AS max_ns
 FROM measured WHERE layer = {quoted(layer)} AND latency_ns IS NOT NULL GROUP BY 1 ORDER BY max(latency_ns) DESC, 1"""
     )
-    has = case.columns.get(f"ops/{layer}", frozenset())
-    chosen = ", ".join(
-        name if name in has else f"NULL AS {name}"
-        for name in ("size_bytes", "device", "file", "comm", "error")
-    )
-    slowest = case.rows(
-        f"""SELECT op, latency_ns, start_ns, {chosen} FROM measured WHERE layer = {quoted(layer)} AND latency_ns IS NOT NULL
-ORDER BY latency_ns DESC, start_ns, op_id LIMIT {FEW_TOLD}"""
-    )
+    slowest = slowest_said(case, layer, FEW_TOLD)
     if not slowest:
         return []
     if len(slowest) == 1:
-        return [f"It is {_operation(slowest[0])}."]
+        return [f"It is {slowest[0]}."]
     # The first sentence is what the short verdict shows.
     counted = "; ".join(_kind(row) for row in kinds)
-    said = [f"{counted}; the slowest is {_operation(slowest[0])}."]
-    return [*said, f"Then {'; '.join(_operation(row) for row in slowest[1:])}."]
+    said = [f"{counted}; the slowest is {slowest[0]}."]
+    return [*said, f"Then {'; '.join(slowest[1:])}."]
+
+
+def slowest_said(case: Case, layer: str, most: int) -> list[str]:
+    """The slowest operations of a layer that ended, each in a few words: kind, size, place, program, latency, where most of it passed, moment."""
+    has = case.columns.get(f"ops/{layer}", frozenset())
+    stages = [f"{stage}_ns" for stage in STAGES if stage != "unknown"]
+    chosen = ", ".join(
+        name if name in has else f"NULL AS {name}"
+        for name in ("size_bytes", "device", "file", "comm", "error", *stages)
+    )
+    rows = case.rows(
+        f"""SELECT op, latency_ns, start_ns, {chosen} FROM measured WHERE layer = {quoted(layer)} AND latency_ns IS NOT NULL
+ORDER BY latency_ns DESC, start_ns, op_id LIMIT {most}"""
+    )
+    return [_operation(case, layer, row) for row in rows]
 
 
 def _kind(row: dict[str, Cell]) -> str:
@@ -43,7 +50,7 @@ def _kind(row: dict[str, Cell]) -> str:
     return f"{shown}, half within {words.duration(float(row['median_ns'] or 0))}"
 
 
-def _operation(row: dict[str, Cell]) -> str:
+def _operation(case: Case, layer: str, row: dict[str, Cell]) -> str:
     op = str(row["op"])
     parts = ["an operation" if op == "other" else f"{'an' if op[0] in 'aeiou' else 'a'} {op}"]
     if row["size_bytes"]:
@@ -57,4 +64,15 @@ def _operation(row: dict[str, Cell]) -> str:
     number = int(row["error"] or 0)
     failed = f", failed with {errno.errorcode.get(number, f'errno {number}')}" if number else ""
     took, at = words.duration(float(row["latency_ns"] or 0)), words.seconds(float(row["start_ns"] or 0))
-    return f"{' '.join(parts)}: {took} (at {at}){failed}"
+    return f"{' '.join(parts)}: {took}{_mostly(case, layer, row)} (at {at}){failed}"
+
+
+def _mostly(case: Case, layer: str, row: dict[str, Cell]) -> str:
+    """The stage that most of it passed in, where the log tells stages apart."""
+    known = {stage: float(row[f"{stage}_ns"] or 0) for stage in STAGES if row.get(f"{stage}_ns")}
+    if len(known) < 2:
+        return ""
+    longest = max(known, key=lambda stage: known[stage])
+    if known[longest] * 2 <= float(row["latency_ns"] or 0):
+        return ""
+    return f", {words.duration(known[longest])} of it in stage {words.stage(case.stage_name(layer, longest))}"

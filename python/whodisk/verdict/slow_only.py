@@ -14,10 +14,11 @@ from whodisk.detectors.thresholds import SLOW_ONLY_GROUPS_TOLD
 from whodisk.evidence.context import Context
 from whodisk.evidence.expectations import Limit, check
 from whodisk.evidence.survey import Survey
-from whodisk.findings import Expectation, Verdict
+from whodisk.findings import NOTHING_OBSERVED, Expectation, Verdict
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import episodes
-from whodisk.verdict.slowest import slowest_of
+from whodisk.verdict.few_operations import slowest_said
+from whodisk.verdict.slowest import USUAL_LENGTH, slowest_of
 
 NEXT = (
     "Log all operations, the fast ones too (fsslower --min 0, no filter behind the tool), or record with whodisk: then typical latencies are "
@@ -36,14 +37,16 @@ def slow_only(context: Context, limits: list[Limit], where_time_goes: dict[str, 
         status="insufficient",
         summary=[
             f"No verdict: only operations over {least} were logged. The log does not show which latencies are usual, nor how many operations there were.",
-            *told[:2],
+            *told,
             *(expectation.sentence for expectation in expectations),
         ],
         where_time_goes=where_time_goes,
         operations=survey.operations,
-        # Standing apart is apart from the rest, which is not there.
-        slowest=[replace(one, apart=False) for one in slowest_of(context)],
-        minor=told[2:],
+        # Standing apart is apart from the rest, and usual is what most are: the rest is not there.
+        slowest=[
+            replace(one, apart=False, what=NOTHING_OBSERVED if one.what == USUAL_LENGTH else one.what)
+            for one in slowest_of(context)
+        ],
         expectations=expectations,
         next_steps=[NEXT],
         simulated=bool(case.meta.get("simulated")),
@@ -66,7 +69,8 @@ FROM judged WHERE {where} GROUP BY 1, 2, 3 ORDER BY sum(latency_ns) DESC, 1, 2, 
     )
     least = words.duration(case.slow_only_ns[survey.layer])
     said = [
-        f"{words.things(len(begin), 'operation')} of layer {survey.layer} took over {least}, in {words.things(separate, 'separate episode')}."
+        f"{words.things(len(begin), 'operation')} took over {least}, in {words.things(separate, 'separate episode')}; the slowest is "
+        f"{slowest_said(case, survey.layer, 1)[0]}."
     ]
     for row in rows[:SLOW_ONLY_GROUPS_TOLD]:
         number, op = float(row["n"] or 0), str(row["op"])

@@ -26,7 +26,7 @@ from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
-from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX
+from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
@@ -145,7 +145,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
             item
             for item in judged.cleared
             + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices)
-            if item.what.removeprefix("device:") not in judged.trouble
+            if status != "insufficient" and item.what.removeprefix("device:") not in judged.trouble
         ],
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
@@ -348,7 +348,10 @@ def _status(judged: Judged, expectations: list[Expectation], untimed: Untimed | 
         return "slow"
     if judged.findings:
         return "outliers"
-    return "limited" if judged.limited or untimed is not None else "healthy"
+    if judged.limited or untimed is not None:
+        return "limited"
+    # What most of the time may be due to is no health.
+    return "insufficient" if judged.by_chance >= UNDECIDED_MIN else "healthy"
 
 
 # -- the rest of the verdict --------------------------------------------------------------------
@@ -404,6 +407,10 @@ def _next_steps(judged: Judged, status: str) -> list[str]:
         steps.append(TROUBLE_STEP)
     if status != "slow" and judged.limited and judged.limit_refute:
         steps.append(judged.limit_refute)
+    if status == "insufficient":
+        steps.append(
+            "Record longer, or import more of the log: what slow operations share then shows, or goes."
+        )
     return steps
 
 
@@ -592,8 +599,10 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None) 
         return "Nothing is broken; the workload runs into a limit."
     if any(slow.apart for slow in verdict.slowest):
         return "Healthy, but for operations that the recorder held up."
+    share = words.percent(min(1.0, judged.by_chance))
+    if judged.by_chance >= UNDECIDED_MIN:
+        return f"No verdict: {share} of all latency is in slow operations that may have one cause, but are too few to tell that from chance."
     if judged.by_chance >= BY_CHANCE_TOLD_MIN:
-        share = words.percent(min(1.0, judged.by_chance))
         return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance."
     return "Healthy: no operation stands out."
 
