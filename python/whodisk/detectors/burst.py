@@ -19,6 +19,7 @@ from whodisk.detectors.thresholds import (
     BURST_DEVIATIONS,
     BURST_HARMONIC,
     BURST_INSIDE_MIN,
+    BURST_LOAD_MIN,
     BURST_MET_MIN,
     BURST_MOVED_MIN,
     BURST_OPERATIONS_PER_BIN,
@@ -68,8 +69,15 @@ class Bursts:
     slow_ns: Floats
     #: Typical latency in bursts over usual.
     ratio: float
+    #: Operations that began per second in bursts, and between them.
+    rate_per_s: tuple[float, float]
     #: What `_moments_sql` gives; empty: not known.
     moments: list[Row]
+
+    @property
+    def are_load(self) -> bool:
+        """Whether much more was asked for in them: a stall makes nobody ask for more."""
+        return self.rate_per_s[0] >= BURST_LOAD_MIN * self.rate_per_s[1]
 
 
 def run(context: Context) -> Result:
@@ -114,6 +122,7 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
     if not joined.any() or joined.mean() > BURST_COVERED_MAX:
         return None
     begin, end = runs(joined)
+    counts = np.bincount(place, data["n"].astype(np.float64), bins) * bins * 1e9 / survey.span_ns
     excess = np.where(joined & known, np.maximum(0.0, latency - base * usual), 0.0)
     return Bursts(
         bin_ns=survey.span_ns / bins,
@@ -123,6 +132,7 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
         excess_ns=sum_of_runs(excess, begin, end),
         slow_ns=_slow_ns(context, usual_of, bins, begin, end),
         ratio=float(np.nanmedian(ratio[inside])) / max(base, 1e-9),
+        rate_per_s=(float(counts[joined].mean()), float(counts[~joined].mean())),
         moments=_moments(data),
     )
 
@@ -245,8 +255,14 @@ def _candidate(
     low, high = bootstrap_sum(bursts.excess_ns / total_ns)
     companion = _companion(context, bursts)
     count = len(bursts.begin)
+    inside, between = (words.significant(rate) for rate in bursts.rate_per_s)
+    comes = (
+        f"More is asked for ({inside} operations per second instead of {between})"
+        if bursts.are_load
+        else "Operations stall"
+    )
     claim = (
-        f"Operations stall again and again, every {words.duration(period_ns)} ({words.things(count, 'burst')}, "
+        f"{comes} again and again, every {words.duration(period_ns)} ({words.things(count, 'burst')}, "
         f"{words.duration(float(np.median(bursts.length)) * bursts.bin_ns)} each, {words.significant(bursts.ratio)} times the usual "
         f"latency, regularity {words.significant(regularity, 2)} of 1): {words.percent(share)} of all latency"
     )
@@ -267,10 +283,14 @@ def _candidate(
         ],
         refute=f"Stop {name} for a few periods: bursts that stay are not its."
         if companion
+        else "Let whoever asks for more at this period ask for the same evenly: if operations take as long, it was not the load."
+        if bursts.are_load
         else "Record for a multiple of the period while whatever runs at it (jobs, checkpoints, timers) is stopped.",
         remedy=f"Spread {name}'s work (smaller and more frequent checkpoints, io.weight or io.max for its group), or move it to "
         "another device."
         if companion
+        else "Look for who asks for more at this period (checkpoints, timers, cron, writeback), and spread that over time."
+        if bursts.are_load
         else "Look for what has this period: checkpoints, timers, cron, journal commits, cleaning up inside the drive.",
         otherwise=claim + ".",
         explains=none_of(context.slow),

@@ -175,6 +175,13 @@ BURST_REGULARITY_MIN = row(
     "A period accuses if the bursts keep to it this well (1 = to the instant).",
 )
 BURSTS_MIN = row("BURSTS_MIN", 5, "bursts", DESIGN_8, "Fewer bursts have no period.")
+BURST_LOAD_MIN = row(
+    "BURST_LOAD_MIN",
+    2.0,
+    "times the rate between bursts",
+    CHOSEN,
+    "From this rate of operations on bursts are called waves of load, not stalls.",
+)
 BURST_INSIDE_MIN = row(
     "BURST_INSIDE_MIN",
     0.6,
