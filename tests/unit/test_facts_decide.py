@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ground_truth.bursts import SECONDS, slowed
-from tests.synth import APP_ID_BASE, Simulation, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 from whodisk.detectors import layout
 from whodisk.evidence.service_times import Served
 from whodisk.reading.changes import Changed, changes_of
@@ -193,3 +193,35 @@ def test_what_a_disk_leaves_behind_breaks_is_told_by_its_waiting(left: bool) -> 
     )
     found = layout._layout(data, served)
     assert (found is not None and found.p_value < 1e-4) == left
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [(4.0, "More is asked for"), (1.0, "Operations stall again and again")]
+)
+def test_waves_of_load_are_no_stalls(more: float, said: str, tmp_path: Path) -> None:
+    """Twenty waves of 100 ms, a second apart, in which requests take six times as long: with four times as many of them, or as many as before."""
+    rng = np.random.default_rng(3)
+    per_s, second = 300, 1_000_000_000
+    quiet = np.sort(rng.uniform(0, 20 * second, 20 * per_s)).astype(np.int64)
+    extra = round((more - 1) * per_s * 0.1)
+    waves = [np.sort(rng.uniform(0, 0.1 * second, extra)).astype(np.int64) + at * second for at in range(20)]
+    begin = np.sort(np.concatenate([quiet, *waves]))
+    inside = begin % second < 0.1 * second
+    latency = (500_000 * np.exp(rng.normal(0, 0.2, len(begin))) * np.where(inside, 60.0, 1.0)).astype(
+        np.int64
+    )
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(len(begin)),
+        "start_ns": begin,
+        "latency_ns": latency,
+        "op": "read",
+        "size_bytes": 4096,
+        "offset_bytes": rng.integers(0, 1 << 20, len(begin)) * 4096,
+        "device": "sdb",
+        "queue_ns": 0,
+        "device_ns": latency,
+        "interrupt_ns": 0,
+    }
+    verdict = solve(write_case(tmp_path / "case", block=block, meta={"duration_ns": 20 * second}))
+    told = [finding.claim for finding in verdict.findings] + verdict.minor
+    assert any(said in text for text in told), told

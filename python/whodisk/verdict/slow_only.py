@@ -69,7 +69,7 @@ FROM judged WHERE {where} GROUP BY 1, 2, 3 ORDER BY sum(latency_ns) DESC, 1, 2, 
     )
     least = words.duration(case.slow_only_ns[survey.layer])
     said = [
-        f"{words.things(len(begin), 'operation')} took over {least}, in {words.things(separate, 'separate episode')}; the slowest is "
+        f"{words.things(len(begin), 'operation')} of layer {survey.layer} took over {least}, in {words.things(separate, 'separate episode')}; the slowest is "
         f"{slowest_said(case, survey.layer, 1)[0]}."
     ]
     for row in rows[:SLOW_ONLY_GROUPS_TOLD]:
