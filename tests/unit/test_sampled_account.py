@@ -92,7 +92,8 @@ def test_a_summary_tells_its_percentiles(tmp_path: Path) -> None:
     path = summed(
         tmp_path / "case",
         [
-            (0, "process", "job", "read_operations", 600.0),
+            (0, "process", "job", "read_operations", 6000.0),
+            (0, "process", "job", "read_latency_p99.99_ns", 4.49e6),
             (0, "process", "job", "read_latency_p50_ns", 105e3),
             (0, "process", "job", "read_latency_p99_ns", 2.15e6),
             (0, "process", "job", "read_latency_p99.9_ns", 4.42e6),
@@ -103,7 +104,7 @@ def test_a_summary_tells_its_percentiles(tmp_path: Path) -> None:
     )
     summary = solve(path).summary
     assert (
-        "job, one of 2: 600 reads: half within 105 us, 99 % within 2.15 ms, 99.9 % within 4.42 ms, the slowest 4.5 ms."
+        "job, one of 2: 6,000 reads: half within 105 us, 99 % within 2.15 ms, 99.9 % within 4.42 ms, the slowest 4.5 ms."
         in summary
     )
     assert "rocksdb: 7 db flushes: 162 ms on average." in summary
@@ -225,6 +226,9 @@ def test_failures_are_in_the_first_sentence(tmp_path: Path) -> None:
     assert account_of(tmp_path / "all", rows)[0].startswith(
         "1 operation of READ failed. READ-FAILED: 1 operation in the whole run: the slowest 1 ms."
     )
+    # Its log counts those that did not fail: none.
+    rows = [(0, "process", "READ", "failures", 1000.0), (0, "process", "READ", "run_operations", 0.0)]
+    assert account_of(tmp_path / "none", rows) == ["All 1,000 operations of READ failed."]
 
 
 def test_what_did_not_end_is_no_mean(tmp_path: Path) -> None:
@@ -243,14 +247,14 @@ def test_what_did_not_end_is_no_mean(tmp_path: Path) -> None:
 def test_a_run_that_is_one_interval_is_told_once(tmp_path: Path) -> None:
     """YCSB's last status line and its summary."""
     line = [
-        (0, "process", "READ", "operations", 500.0),
+        (0, "process", "READ", "operations", 5000.0),
         (0, "process", "READ", "latency_p99.9_ns", 5e6),
         (0, "process", "READ", "latency_min_ns", 1e3),
     ]
-    [told] = account_of(tmp_path / "case", [*line, *of_run("READ", 500, 1e6, 6e6, "run")])
+    [told] = account_of(tmp_path / "case", [*line, *of_run("READ", 5000, 1e6, 6e6, "run")])
     assert (
         told
-        == "READ: 500 operations in the whole run: 99 % within 1 ms, 99.9 % within 5 ms, the slowest 6 ms."
+        == "READ: 5,000 operations in the whole run: 99 % within 1 ms, 99.9 % within 5 ms, the slowest 6 ms."
     )
 
 
@@ -273,6 +277,122 @@ def test_the_end_of_runs_without_intervals(tmp_path: Path) -> None:
     )
 
 
+def test_of_many_percentiles_those_that_matter_are_told(tmp_path: Path) -> None:
+    """YCSB's list of percentiles: the slowest stood behind 21 numbers."""
+    rows: list[Any] = of_run("INSERT", 5_000_000, 543e3, 134e6, "run")
+    rows += [(0, "process", "INSERT", f"run_latency_p{at}_ns", (40 + at) * 1e3) for at in range(5, 100, 5)]
+    assert account_of(tmp_path / "case", rows) == [
+        "INSERT: 5,000,000 operations in the whole run: half within 90 us, 90 % within 130 us, 99 % within 543 us, the slowest 134 ms."
+    ]
+
+
+def test_the_slowest_of_many_is_named_whatever_their_number(tmp_path: Path) -> None:
+    rows = [row for at in range(70) for row in of_run(f"job-{at:02}", 1000, 1e6, (100 + at) * 1e6)]
+    told = account_of(tmp_path / "case", rows)
+    assert told[0].startswith(
+        "job-69, the slowest of 70: 1,000 writes: 99 % within 1 ms, the slowest 169 ms."
+    )
+    assert told[-1] == "67 more in the log: job-66, job-65, job-64 and 64 more."
+
+
+def test_summaries_of_runs_are_no_intervals(tmp_path: Path) -> None:
+    """fio's JSON, a file for each run: it has a count and the rate over the same time."""
+    rows = [
+        (30 * at, who, job, metric, value)
+        for at, most in enumerate((3e9, 12e9, 2e9))
+        for _, who, job, metric, value in [
+            *of_run("disktest", 1000, 6e6, most),
+            (0, "process", "disktest", "write_operations_per_s", 300.0),
+        ]
+    ]
+    assert account_of(tmp_path / "case", rows) == [
+        "disktest: 3,000 writes: the 99th percentile is 6 ms in the median of 3 runs, 6 ms at most (the run at 0 s); the slowest took 12 s (the run at 30 s)."
+    ]
+
+
+def test_a_rate_that_stays_lower_is_told_and_its_median_is_not(tmp_path: Path) -> None:
+    """pgbench's -P: no interval took what the median over both levels is."""
+    per_s = (4788, 4685, 4581, 4606, 4575, 2596, 1917, 1921, 1925, 1933)
+    rows: list[Any] = [
+        (30 * at, "process", "pgbench", metric, value)
+        for at, rate in enumerate(per_s, 1)
+        for metric, value in (("operations_per_s", rate), ("latency_ns", 20e9 / rate))
+    ]
+    assert account_of(tmp_path / "case", rows, clock="the begin of pgbench") == [
+        "pgbench: operations per second: 4,606 until 150 s, 1,925 from 180 s on. "
+        "Operations: the mean is 4.34 ms until 150 s, 10.4 ms from 180 s on (10 intervals), 10.4 ms at most (at 210 s)."
+    ]
+
+
+def test_the_lowest_rate_of_a_program_is_told(tmp_path: Path) -> None:
+    """YCSB-cpp's status lines: one interval did a tenth of what the others did."""
+    rows: list[Any] = [
+        (10 * at, "process", "INSERT", metric, value)
+        for at, rate in enumerate((149e3, 99e3, 68e3, 93e3, 9380, 90e3))
+        for metric, value in (("operations_per_s", rate), ("latency_ns", 4e9 / rate))
+    ]
+    [told] = account_of(tmp_path / "case", rows)
+    assert told.startswith(
+        "INSERT: 9,380 operations per second at least (at 40 s), 91,500 in the median of 6 intervals. Operations: "
+    )
+
+
+def test_rates_of_devices_tell_which_fell_lowest(tmp_path: Path) -> None:
+    """The series format, with a name of its own for a rate."""
+    full = np.full(60, 380.0 * 2**20)
+    fell = np.where((np.arange(60) >= 30) & (np.arange(60) < 40), 0.0, full)
+    drives = {f"nvme{at}": {"throughput_bytes_per_s": of} for at, of in enumerate((full, fell, full))}
+    told = solve(series(tmp_path / "bytes", drives)).summary
+    assert told[1:4] == [
+        "nvme1, the one of 3 that fell lowest: 380 MiB/s in the median of 60 samples, 0 B/s at least (from 30 s to 39 s), 380 MiB/s at most.",
+        "nvme0: 380 MiB/s in all of 60 samples.",
+        "nvme2: 380 MiB/s in all of 60 samples.",
+    ]
+    stays = series(tmp_path / "iops", {"sda": {"iops_per_s": np.where(np.arange(60) < 30, 3800.0, 900.0)}})
+    assert (
+        "sda: operations: 3,800 per second until 29 s, 900 per second from 30 s on, in 60 samples; 900 per second at least (from 30 s to 59 s), 3,800 per second at most."
+        in solve(stays).summary
+    )
+
+
+def test_a_latency_by_another_name_is_told_and_idle_samples_are_counted(tmp_path: Path) -> None:
+    took = np.array([33e6, 0.0, 35e6, 33e6])
+    told = solve(series(tmp_path / "case", {"rgw": {"latency_ns": took, "latency_r_ns": took / 10}})).summary
+    assert (
+        "rgw: requests took 33 ms on average in the median of 3 samples and 35 ms at most (at 2 s). 1 more sample has a mean of 0: no operation ended in it. "
+        "Latency_r was 3.3 ms on average in the median of 3 samples and 3.5 ms at most (at 2 s). 1 more sample has a mean of 0: no operation ended in it."
+    ) in told
+
+
+def test_a_busy_share_that_cannot_be_is_not_cut(tmp_path: Path) -> None:
+    """Linux 2.6.10: 1,849.55 % of the time, and a queue that rate and latency do not make."""
+    one = solve(series(tmp_path / "one", {"hdg": device([1.128e9], [195.0], 18.5, [1010.0])})).summary
+    assert (
+        "hdg: reads took 1.13 s on average, 195 operations per second in the only sample; "
+        "its busy share of 1,850 % is impossible (a bug of the kernel, or a misread log); 1,010 in flight, where rate and latency make 220: these disagree."
+    ) in one
+    many = device(np.full(9, 1e6), np.full(9, 100.0), 18.5, np.full(9, 0.1))
+    assert any(
+        "Its busy share is above 100 % in 9 of 9 samples (1,850 % at most)" in said
+        for said in solve(series(tmp_path / "many", {"hdg": many})).summary
+    )
+
+
+def test_a_disk_that_hangs_comes_before_busy_ones_and_before_its_volumes(tmp_path: Path) -> None:
+    hangs = device([np.nan], [0.0], 1.0, [217.0])
+    devices = {"dm-0": hangs, "sda": hangs, "sdb": device([2e9], [13.0], 1.0, [26.0])}
+    told = solve(series(tmp_path / "case", devices)).summary
+    assert [said.split(":")[0] for said in told[1:4]] == ["sda", "sdb", "dm-0"]
+
+
+def test_devices_that_did_nothing_are_told_where_no_other_did_anything(tmp_path: Path) -> None:
+    idle = device([np.nan], [0.0], 0.0, [0.0])
+    told = solve(series(tmp_path / "case", {"mmcblk0": idle})).summary
+    assert "mmcblk0: no operation in the only sample." in told
+    both = solve(series(tmp_path / "both", {"sda": idle, "sdb": device([2e6], [13.0], 0.1, [0.0])})).summary
+    assert not any(said.startswith("sda") for said in both)
+
+
 def test_a_log_of_rates_tells_how_low_they_fell(tmp_path: Path) -> None:
     """fio's bw and iops logs."""
     rows = [
@@ -290,12 +410,13 @@ def test_bins_of_all_disks_are_described(tmp_path: Path) -> None:
     """biolatency without -D: the middles of bins are not exact."""
     rows = [
         (0, "component", "all disks", "operations", 38.0),
+        (0, "component", "all disks", "latency_p50_ns", 96e3),
         (0, "component", "all disks", "latency_p99_ns", 3.07e6),
         (0, "component", "all disks", "latency_max_ns", 24.6e6),
         (0, "component", "all disks", "bin_width_ratio", 2.0),
     ]
     assert account_of(tmp_path / "case", rows) == [
-        "all disks: 38 operations: 99 % within about 3.07 ms, the slowest about 24.6 ms."
+        "all disks: 38 operations: half within about 96 us, the slowest about 24.6 ms."
     ]
 
 

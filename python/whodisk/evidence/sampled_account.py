@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +13,25 @@ from whodisk.evidence import rocksdb_account
 from whodisk.evidence.alike_devices import disk_family, kernel_named
 from whodisk.evidence.drive_counters import drive_counters
 from whodisk.evidence.sampled_handlers import handlers
-from whodisk.evidence.sampled_latencies import latencies, zero_sql
-from whodisk.evidence.sampled_rates import rates, silences
+from whodisk.evidence.sampled_latencies import METRIC, latencies, zero_sql
+from whodisk.evidence.sampled_levels import two_levels
+from whodisk.evidence.sampled_rates import falls, rates, when_lowest
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_BUSY_MIN,
+    ACCOUNT_BUSY_POSSIBLE_MAX,
     ACCOUNT_DEVICES_MAX,
     ACCOUNT_DEVICES_TOLD,
+    ACCOUNT_DISAGREE_RATIO,
     ACCOUNT_IN_FLIGHT_MIN,
     ACCOUNT_LOAD_RATIO,
     ACCOUNT_SAMPLES_MIN,
+    ACCOUNT_SLOW_RATE_MAX,
     ACCOUNT_TAIL_MIN,
     ACCOUNT_UNEXPLAINED_RATIO,
     ACCOUNT_WORST_MIN_NS,
     ACCOUNT_WORST_RATIO,
+    DRIVE_NAMES_MAX,
     STUCK_BUSY_MIN,
     STUCK_IN_FLIGHT_MIN,
     STUCK_SAMPLES_MIN,
@@ -55,23 +61,24 @@ class _Device:
 
 
 def account(case: Case) -> list[str]:
-    """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first; none of a fleet."""
+    """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first."""
     of_rocksdb, told = rocksdb_account.account(case)
     if "series" not in case.columns:
         return of_rocksdb
-    devices, left = _devices(case)
+    devices, left, others = _devices(case)
     less = (
         [f"{words.things(left, 'more device')} {'was' if left == 1 else 'were'} less busy."]
         if devices and left > 0
         else []
     )
-    rest = latencies(case, {device for _, device in devices} | told)
+    described = {device for _, device in devices} | others | told
+    rest = latencies(case, described)
     return [
         *devices.values(),
         *less,
         *drive_counters(case),
         *of_rocksdb,
-        *_with_silences(silences(case), [*filter(None, rest), *rates(case, told)]),
+        *_with_falls(falls(case, told), [*filter(None, rest), *rates(case, described)]),
         *handlers(case),
     ]
 
@@ -97,71 +104,120 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
     ]
 
 
-def _with_silences(silent: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
-    """That nothing ended stands first in what is said of its program."""
-    for name, said in silent:
-        begin = f"{name}: "
-        at = next((at for at, text in enumerate(paragraphs) if text.startswith(begin)), None)
-        if at is None:
-            paragraphs.append(begin + said)
+def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
+    """That nothing ended, or less than otherwise, stands first in what is said of its program."""
+    for name, said in fallen:
+        # Behind the name it may say what the program is among others.
+        begins = re.compile(rf"{re.escape(name)}(?:, [^:]*)?: ")
+        at, begin = next(
+            ((at, found[0]) for at, text in enumerate(paragraphs) if (found := begins.match(text))),
+            (len(paragraphs), ""),
+        )
+        if not begin:
+            paragraphs.append(f"{name}: {said}")
         else:
             rest = paragraphs[at].removeprefix(begin)
             paragraphs[at] = f"{begin}{said} {rest[0].upper()}{rest[1:]}"
     return paragraphs
 
 
-def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int]:
-    """By host and device, and how many there are beside those that were looked at."""
+def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:
+    """By host and device; how many there are beside those that were looked at; and which have counters of operations."""
     metrics = [metric for _, *both in KINDS for metric in both] + [
         "busy_ratio",
         "queue_depth",
         "throughput_bytes_per_s",
     ]
-    chosen = f"kind = 'device' AND metric IN ({', '.join(map(quoted, metrics))})"
+    chosen = f"kind = 'device' AND (metric IN ({', '.join(map(quoted, metrics))}) OR (contains(metric, 'latency') AND ends_with(metric, '_ns')))"
     means: dict[tuple[str, str], dict[str, float]] = {}
+    samples = 0
     for row in case.rows(
-        f"SELECT coalesce(host, '') AS host, subject, metric, avg(value) AS mean FROM series WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        f"SELECT coalesce(host, '') AS host, subject, metric, avg(value) AS mean, count(*) AS n FROM series WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     ):
-        means.setdefault((str(row["host"]), str(row["subject"])), {})[str(row["metric"])] = float(
-            row["mean"] or 0
-        )
-    if not 0 < len(means) <= ACCOUNT_DEVICES_MAX:
-        return {}, 0
+        metric = str(row["metric"])
+        if metric in metrics or METRIC.fullmatch(metric) is None:
+            # What METRIC knows of other names is a percentile.
+            key = (str(row["host"]), str(row["subject"]))
+            means.setdefault(key, {})[metric] = float(row["mean"] or 0)
+            samples = max(samples, int(row["n"] or 0))
+    if not means:
+        return {}, 0, set()
     several = len({host for host, _ in means}) > 1
     told: dict[tuple[str, str], str] = {}
-    for host, subject in _busiest_first(means)[:ACCOUNT_DEVICES_TOLD]:
+    # In more samples it is said before all else (`stuck_devices`).
+    ordered = _busiest_first(means, samples < STUCK_SAMPLES_MIN)
+    for host, subject in ordered[:ACCOUNT_DEVICES_TOLD]:
         data = case.arrays(
             f"""SELECT time_ns - {zero_sql(case)} AS time_ns, metric, value FROM series
 WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
         )
         moments, place = np.unique(data["time_ns"].astype(np.int64), return_inverse=True)
         values = {}
-        for metric in metrics:
+        for metric in means[host, subject]:
             mine = data["metric"].astype(str) == metric
-            if mine.any():
-                values[metric] = np.full(len(moments), np.nan)
-                values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
+            values[metric] = np.full(len(moments), np.nan)
+            values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
         name = f"{subject} of {host}" if several and host else subject
         sentences = _sentences(_Device(name, moments.astype(np.float64), values))
         if sentences:
             told[host, subject] = " ".join(sentences)
-    return told, len(means) - ACCOUNT_DEVICES_TOLD
+    rest = ordered[ACCOUNT_DEVICES_TOLD:]
+    # What a log counts of disks says of those that did nothing that they did nothing.
+    rates = [rate for _, _, rate in KINDS]
+    others = {device[1] for device in means if any(rate in means[device] for rate in rates)}
+    return told or _idle(case, means), len(rest), others
 
 
-def _busiest_first(means: dict[tuple[str, str], dict[str, float]]) -> list[tuple[str, str]]:
-    """Devices by the part of the time that they were busy, or by what they had in flight where the log does not say that; of about as much, disks come
-    before what lies on them."""
+def _idle(case: Case, means: dict[tuple[str, str], dict[str, float]]) -> dict[tuple[str, str], str]:
+    """That nothing was asked of any device, where the log says so."""
+    rates = [rate for _, _, rate in KINDS]
+    if any(not any(rate in of for rate in rates) or any(of.values()) for of in means.values()):
+        return {}
+    samples = int(
+        case.rows("SELECT count(DISTINCT time_ns) AS n FROM series WHERE kind = 'device'")[0]["n"] or 0
+    )
+    among = "the only sample" if samples == 1 else f"any of {words.things(samples, 'sample')}"
+    names = words.some(list(dict.fromkeys(subject for _, subject in means)), DRIVE_NAMES_MAX)
+    return {next(iter(means)): f"{names}: no operation in {among}."}
+
+
+def _busiest_first(
+    means: dict[tuple[str, str], dict[str, float]], hanging_first: bool
+) -> list[tuple[str, str]]:
+    """With `hanging_first` devices that complete nothing and have something in flight, then by the part of the time that they were busy, or by what they had in flight where the log does not
+    say that; of about as much, disks come before what lies on them."""
     names = {subject for _, subject in means}
     has_busy = any(values.get("busy_ratio") for values in means.values())
+    hanging = {device for device, values in means.items() if hanging_first and _hangs(values)}
+    on_disks = {
+        device for device in means if kernel_named(device[1]) and disk_family(device[1], names) is None
+    }
+    # A volume hangs because its disk does.
+    hanging = hanging - on_disks or hanging
 
-    def rank(device: tuple[str, str]) -> tuple[float, bool, float, float, str, str]:
+    def rank(device: tuple[str, str]) -> tuple[bool, float, bool, float, float, float, str, str]:
         values = means[device]
+        took = max((values.get(latency, 0.0) for _, latency, _ in KINDS), default=0.0)
         in_flight = sum(values.get(latency, 0.0) * values.get(rate, 0.0) / 1e9 for _, latency, rate in KINDS)
         much = values.get("busy_ratio", 0.0) if has_busy else math.log2(1 + in_flight)
-        is_on_disks = kernel_named(device[1]) and disk_family(device[1], names) is None
-        return -round(much, 1), is_on_disks, -in_flight, -values.get("operations_per_s", 0.0), *device
+        return (
+            device not in hanging,
+            -round(much, 1),
+            device in on_disks,
+            -in_flight,
+            -values.get("operations_per_s", 0.0),
+            -took,
+            *device,
+        )
 
     return sorted(means, key=rank)
+
+
+def _hangs(means: dict[str, float]) -> bool:
+    """Whether it completed nothing in the whole log, with something in flight."""
+    rates = [means[rate] for _, _, rate in KINDS if rate in means]
+    in_flight = means.get("queue_depth", 0.0) >= STUCK_IN_FLIGHT_MIN
+    return bool(rates) and not any(rates) and in_flight and means.get("busy_ratio", 0.0) >= STUCK_BUSY_MIN
 
 
 def _sentences(device: _Device) -> list[str]:
@@ -172,7 +228,19 @@ def _sentences(device: _Device) -> list[str]:
     kinds = [
         sentence
         for kind, latency, rate in _kinds(device)
-        if (sentence := _of_kind(device, kind, device.of(latency), device.of(rate)))
+        if (sentence := _of_kind(device, f"{kind} took", device.of(latency), device.of(rate)))
+    ]
+    # What is called otherwise than importers call it.
+    named = {latency for _, latency, _ in KINDS}
+    kinds += [
+        sentence
+        for metric in sorted(device.values)
+        if metric.endswith("_ns") and metric not in named
+        if (
+            sentence := _of_kind(
+                device, f"{metric.removesuffix('_ns')} was", device.of(metric), device.of("")
+            )
+        )
     ]
     wrong = _in_flight(device)
     if not kinds and wrong is None:
@@ -213,6 +281,7 @@ def _in_few(device: _Device) -> list[str]:
         return [
             f"{device.name}: no operation completed in {among}, while {flying} {'was' if flying == '1' else 'were'} in flight and it counted as busy."
         ]
+    made = sum(mean_ns(latency, per_s) * mean(per_s) / 1e9 for _, latency, per_s in _kinds(device))
     parts = [f"{words.listed(took)} on average"] if took else []
     if rate > 0:
         through = mean("throughput_bytes_per_s")
@@ -220,15 +289,42 @@ def _in_few(device: _Device) -> list[str]:
             f"{words.rate(rate)} {'operation' if words.rate(rate) == '1' else 'operations'} per second"
             + (f" ({words.size(through)} per second)" if through else "")
         )
-    if busy:
+    if 0 < busy <= ACCOUNT_BUSY_POSSIBLE_MAX:
         parts.append(f"busy for {words.percent(min(1.0, busy))} of the time")
-    lacks = ""
+    lacks = _impossible(busy)
+    if (
+        depth >= ACCOUNT_IN_FLIGHT_MIN
+        and made > 0
+        and max(depth, made) >= ACCOUNT_DISAGREE_RATIO * min(depth, made)
+    ):
+        lacks += f"; {words.significant(depth)} in flight, where rate and latency make {words.significant(made)}: these disagree"
     if not took:
         # The utilisation is among what -x prints.
-        lacks = "; the log does not say how long they took" + (
+        lacks += "; the log does not say how long they took" + (
             "" if "busy_ratio" in device.values else " (iostat does with -x)"
         )
-    return [f"{device.name}: {', '.join(parts)} in {among}{lacks}."]
+    return [f"{device.name}: {', '.join(parts)} in {among}{lacks}.", *_fell(device)]
+
+
+def _impossible(busy: float) -> str:
+    if busy <= ACCOUNT_BUSY_POSSIBLE_MAX:
+        return ""
+    return f"; its busy share of {words.percent(busy)} is impossible (a bug of the kernel, or a misread log)"
+
+
+def _fell(device: _Device) -> list[str]:
+    """Of a log without latencies: the lowest rate, where it is far below the usual one."""
+    rate = device.of("operations_per_s")
+    known = np.flatnonzero(np.isfinite(rate))
+    if len(known) < ACCOUNT_SAMPLES_MIN or any(metric.endswith("latency_ns") for metric in device.values):
+        return []
+    least, usual = float(rate[known].min()), float(np.median(rate[known]))
+    if least >= ACCOUNT_SLOW_RATE_MAX * usual:
+        return []
+    when = when_lowest(device.time_ns[known], rate[known])
+    return [
+        f"The lowest rate was {words.rate(least)} per second ({when}), the usual one {words.rate(usual)}."
+    ]
 
 
 def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
@@ -236,7 +332,7 @@ def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
     return KINDS[:3] if any(metric in device.values for _, metric, _ in KINDS[:2]) else KINDS[3:]
 
 
-def _of_kind(device: _Device, kind: str, latency_ns: Floats, per_s: Floats) -> str | None:
+def _of_kind(device: _Device, took: str, latency_ns: Floats, per_s: Floats) -> str | None:
     """How long requests of a kind took on average in samples that have any, and whether there was more to do where they took long."""
     with np.errstate(invalid="ignore"):
         has = np.flatnonzero(latency_ns > 0)
@@ -246,10 +342,17 @@ def _of_kind(device: _Device, kind: str, latency_ns: Floats, per_s: Floats) -> s
     usual, late, most = (float(value) for value in np.quantile(latency, (0.5, 0.95, 1.0)))
     at = has[int(np.argmax(latency))]
     twentieth = f", {words.duration(late)} or more in one of twenty," if len(has) >= ACCOUNT_TAIL_MIN else ""
-    said = (
-        f"{kind} took {words.duration(usual)} on average in the median of {words.things(len(has), 'sample')}{twentieth} and "
-        f"{words.duration(most)} at most (at {words.seconds(device.time_ns[at])})."
+    levels = two_levels(device.time_ns[has], latency)
+    usually = (
+        f"{words.duration(usual)} on average in the median of {words.things(len(has), 'sample')}"
+        if levels is None
+        else f"on average {levels.said(words.duration(levels.before), words.duration(levels.after))} ({words.things(len(has), 'sample')})"
     )
+    said = f"{took} {usually}{twentieth} and {words.duration(most)} at most (at {words.seconds(device.time_ns[at])})."
+    # A mean of 0 is the mean of nothing, where no rate says that it was rounded.
+    idle = int(((latency_ns == 0) & ~(np.nan_to_num(per_s) > 0)).sum())
+    if idle:
+        said += f" {words.things(idle, 'more sample')} {'has' if idle == 1 else 'have'} a mean of 0: no operation ended in {'it' if idle == 1 else 'them'}."
     if not twentieth or late < ACCOUNT_LOAD_RATIO * usual:
         return said
     rates = per_s[has]
@@ -271,6 +374,12 @@ def _busy(device: _Device) -> list[str]:
     if not len(busy):
         return []
     full = int((busy >= ACCOUNT_BUSY_MIN).sum())
+    if busy.max() > ACCOUNT_BUSY_POSSIBLE_MAX:
+        over = int((busy > ACCOUNT_BUSY_POSSIBLE_MAX).sum())
+        return [
+            f"its busy share is above 100 % in {words.count(over)} of {words.things(len(busy), 'sample')} ({words.percent(float(busy.max()))} at most), "
+            "which is impossible (a bug of the kernel, or a misread log)."
+        ]
     if not full:
         return [f"it was busy for {words.percent(float(busy.max()))} of a sample at most."]
     return [

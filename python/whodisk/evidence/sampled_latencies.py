@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from whodisk import words
+from whodisk.evidence.sampled_levels import Levels, two_levels
 from whodisk.evidence.thresholds import (
-    ACCOUNT_DEVICES_MAX,
     ACCOUNT_DEVICES_TOLD,
     ACCOUNT_KINDS_TOLD,
+    ACCOUNT_PERCENTILES_TOLD,
 )
-from whodisk.reading.views import Case
+from whodisk.reading.views import Case, quoted
+from whodisk.statistics.stats import quantile_needs
 
+#: Percentiles that are told of a distribution with many.
+TOLD_OF_MANY = ("50", "90", "99", "99.9", "99.99")
 #: `read_latency_p99_ns`, `run_latency_max_ns`, `latency_ns` (the mean).
 METRIC = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?latency(?:_(?P<of>max|stddev|p[0-9.]+))?_ns")
 OPERATIONS = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?operations")
@@ -35,12 +41,16 @@ class _Value:
     most_ns: float
     at_ns: float
     whose: str = ""
+    #: Of one subject over time: where it lies on one level and then on another.
+    levels: Levels | None = None
 
 
 @dataclass
 class _Kind:
     operations: float = 0.0
     per_s: float = 0.0
+    #: Whether each record sums up a run (fio's JSON): it has a count and the rate over the same time.
+    is_run: bool = False
     #: `mean`, `max`, `stddev`, or a percentile in percent (`99.9`).
     of: dict[str, _Value] = field(default_factory=dict)
 
@@ -55,8 +65,11 @@ class _Kind:
 class _Subject:
     name: str
     kind: str = "process"
+    host: str = ""
     kinds: dict[str, _Kind] = field(default_factory=dict)
     failures: float = 0.0
+    #: Whether its log counts those that did not fail: then none may be left.
+    is_counted: bool = False
     #: How many times as long its latencies may be, where its log does not say their unit.
     doubt: float = 0.0
     #: Moments at which the log says anything of it.
@@ -87,17 +100,14 @@ def zero_sql(case: Case) -> str:
 def latencies(case: Case, besides: set[str]) -> list[str]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
     chosen_sql = """kind IN ('device', 'process', 'component')
-  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric IN ('run_operations_per_s', 'failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
-    several = case.rows(f"SELECT count(DISTINCT subject) AS n FROM series WHERE {chosen_sql}")[0]
-    if int(several["n"] or 0) > ACCOUNT_DEVICES_MAX:
-        return []
+  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
     subjects = [one for one in _together(_subjects(case, chosen_sql)) if one.name not in besides]
     failed = [_failed(one) for one in subjects if one.failures]
     chosen = _ordered([one for one in subjects if one.kinds])
     said = [
         text
         for at, one in enumerate(chosen[:ACCOUNT_DEVICES_TOLD])
-        if (text := _paragraph(one, _among(chosen) if at == 0 else ""))
+        if (text := _paragraph(_with_levels(case, one), _among(chosen) if at == 0 else ""))
     ]
     rest = chosen[ACCOUNT_DEVICES_TOLD:]
     more = [f"{len(rest)} more in the log: {words.some([one.name for one in rest], ACCOUNT_DEVICES_TOLD)}."]
@@ -117,9 +127,10 @@ FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
     )
     found: dict[tuple[str, str, str], _Subject] = {}
+    rated: list[tuple[_Subject, str]] = []
     for row in rows:
         key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
-        subject = found.setdefault(key, _Subject(key[1], key[2]))
+        subject = found.setdefault(key, _Subject(key[1], key[2], key[0]))
         metric, total = str(row["metric"]), float(row["total"] or 0)
         if (match := METRIC.fullmatch(metric)) and not float(row["most"] or 0):
             # The kernel does not account how long requests of some volumes take.
@@ -134,8 +145,11 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
             subject.kinds.setdefault(match["kind"] or "", _Kind()).of[_named(match["of"])] = value
         elif match := OPERATIONS.fullmatch(metric):
             subject.kinds.setdefault(match["kind"] or "", _Kind()).operations = total
+            subject.is_counted = True
         elif metric == "run_operations_per_s":
             subject.kinds.setdefault("run", _Kind()).per_s = float(row["usual"] or 0)
+        elif metric.endswith("_operations_per_s"):
+            rated.append((subject, metric.removesuffix("_operations_per_s")))
         elif metric == "failures":
             subject.failures = total
         elif metric == "unit_doubt_ratio":
@@ -146,10 +160,37 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
         key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
         if key in found:
             found[key].moments = int(row["n"] or 0)
+    for subject, kind in rated:
+        if kind in subject.kinds and subject.kinds[kind].operations:
+            subject.kinds[kind].is_run = True
     for subject in found.values():
         _fold(subject)
         subject.kinds = {name: kind for name, kind in subject.kinds.items() if kind.of}
     return list(found.values())
+
+
+def _with_levels(case: Case, subject: _Subject) -> _Subject:
+    """With the levels of what is told of each kind over intervals; of clones, and of runs, which need not be alike, nothing."""
+    for name, kind in subject.kinds.items():
+        which = _over_intervals(kind)
+        value = kind.of.get(which)
+        if (
+            subject.clones > 1
+            or kind.is_run
+            or name.startswith("run")
+            or value is None
+            or value.intervals < 2
+        ):
+            continue
+        stem = f"{name}_latency" if name else "latency"
+        metric = f"{stem}_ns" if which == "mean" else f"{stem}_{'' if which == 'max' else 'p'}{which}_ns"
+        data = case.arrays(
+            f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE subject = {quoted(subject.name)}
+  AND coalesce(host, '') = {quoted(subject.host)} AND kind = {quoted(subject.kind)} AND metric = {quoted(metric)} ORDER BY 1"""
+        )
+        levels = two_levels(data["time_ns"].astype(np.float64), data["value"].astype(np.float64))
+        kind.of[which] = replace(value, levels=levels)
+    return subject
 
 
 def _fold(subject: _Subject) -> None:
@@ -177,7 +218,11 @@ def _joined(name: str, clones: list[_Subject]) -> _Subject:
     joined.failures = sum(one.failures for one in clones)
     for kind in sorted({kind for one in clones for kind in one.kinds}):
         having = [(one.name, one.kinds[kind]) for one in clones if kind in one.kinds]
-        sums = _Kind(sum(of.operations for _, of in having), sum(of.per_s for _, of in having))
+        sums = _Kind(
+            sum(of.operations for _, of in having),
+            sum(of.per_s for _, of in having),
+            any(of.is_run for _, of in having),
+        )
         for which in {which for _, of in having for which in of.of}:
             values = [(whose, of.of[which]) for whose, of in having if which in of.of]
             whose, most = max(values, key=lambda value: value[1].most_ns)
@@ -220,6 +265,8 @@ def _among(subjects: list[_Subject]) -> str:
 def _failed(subject: _Subject) -> str:
     name = subject.name
     done = max((kind.operations for kind in subject.kinds.values()), default=0.0)
+    if not done and subject.is_counted and subject.failures > 1:
+        return f"All {words.count(subject.failures)} operations of {name} failed."
     if not done:
         return f"{words.things(subject.failures, 'operation')} of {name} failed."
     return f"{words.count(subject.failures)} of {words.things(done + subject.failures, 'operation')} of {name} failed."
@@ -320,19 +367,32 @@ def _sentence(name: str, kind: _Kind, subject: _Subject, among: str) -> str:
             else ""
         )
         return f"{counted}: {', '.join(parts)}{alone}." if parts else ""
-    # The tail, as far as each interval tells it.
-    below = [of for of in percentiles if float(of) <= 99.0]
-    which = below[-1] if below else "mean" if "mean" in kind.of else percentiles[0] if percentiles else "max"
+    which = _over_intervals(kind)
     value = kind.of[which]
     of_which = {"mean": "the mean", "max": "the slowest"}.get(which, f"the {which}th percentile")
-    unit = "run" if name.startswith("run") else "interval"
-    usual = _usual(value, subject, unit)
-    most = _most(value, subject, intervals)
-    said = f"{counted}: {of_which} is {subject.about}{usual}, {subject.about}{words.duration(value.most_ns)} at most{most}"
+    is_run = kind.is_run or name.startswith("run")
+    unit = "run" if is_run else "interval"
+    if value.levels is not None:
+        before, after = value.levels.before, value.levels.after
+        moments = value.levels.said(
+            f"{subject.about}{words.duration(before)}", f"{subject.about}{words.duration(after)}"
+        )
+        usual = f"{moments} ({words.things(value.intervals, unit)})"
+    else:
+        usual = f"{subject.about}{_usual(value, subject, unit)}"
+    most = _most(value, subject, intervals, kind.is_run)
+    said = f"{counted}: {of_which} is {usual}, {subject.about}{words.duration(value.most_ns)} at most{most}"
     if which != "max" and "max" in kind.of:
         slowest = kind.of["max"]
-        said += f"; the slowest took {subject.about}{words.duration(slowest.most_ns)}{_most(slowest, subject, intervals)}"
+        said += f"; the slowest took {subject.about}{words.duration(slowest.most_ns)}{_most(slowest, subject, intervals, kind.is_run)}"
     return said + "."
+
+
+def _over_intervals(kind: _Kind) -> str:
+    """What is told of several intervals: the tail, as far as each tells it."""
+    percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
+    below = [of for of in percentiles if float(of) <= 99.0]
+    return below[-1] if below else "mean" if "mean" in kind.of else percentiles[0] if percentiles else "max"
 
 
 def _usual(value: _Value, subject: _Subject, unit: str) -> str:
@@ -344,10 +404,11 @@ def _usual(value: _Value, subject: _Subject, unit: str) -> str:
     return f"{took} in the median job's median of {words.things(value.intervals, unit)}"
 
 
-def _most(value: _Value, subject: _Subject, intervals: int) -> str:
-    """When it was, and which clone's; a single summary has no moment."""
+def _most(value: _Value, subject: _Subject, intervals: int, is_run: bool) -> str:
+    """When it was, and which clone's; a single summary has no moment, and of runs it is which one."""
+    at = f"at {words.seconds(value.at_ns)}"
     told: Iterable[str] = (
-        f"at {words.seconds(value.at_ns)}" if intervals > 1 else "",
+        (f"the run {at}" if is_run else at) if intervals > 1 else "",
         value.whose if subject.clones > 1 else "",
     )
     told = [part for part in told if part]
@@ -356,13 +417,18 @@ def _most(value: _Value, subject: _Subject, intervals: int) -> str:
 
 def _parts(kind: _Kind, percentiles: list[str], about: str) -> list[str]:
     slowest = words.duration(kind.of["max"].usual_ns) if "max" in kind.of else ""
-    parts = []
-    for of in percentiles:
-        took = words.duration(kind.of[of].usual_ns)
-        beyond = kind.operations * (100.0 - float(of)) / 100.0
-        # 99 % of ten operations are all of them: that is the slowest.
-        if took != slowest or not kind.operations or beyond >= 1.0 - 1e-6:
-            parts.append(f"{'half' if of == '50' else f'{of} %'} within {about}{took}")
+    # 99.99 % of a thousand operations are all of them: that is the slowest.
+    known = [
+        of
+        for of in percentiles
+        if not kind.operations or kind.operations >= quantile_needs(float(of) / 100.0)
+    ]
+    if len(known) > ACCOUNT_PERCENTILES_TOLD:
+        known = [of for of in known if of in TOLD_OF_MANY] or known[-ACCOUNT_PERCENTILES_TOLD:]
+    parts = [
+        f"{'half' if of == '50' else f'{of} %'} within {about}{words.duration(kind.of[of].usual_ns)}"
+        for of in known
+    ]
     if not parts and "mean" in kind.of and words.duration(kind.of["mean"].usual_ns) != slowest:
         parts = [f"{about}{words.duration(kind.of['mean'].usual_ns)} on average"]
         if "stddev" in kind.of:

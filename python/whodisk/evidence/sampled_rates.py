@@ -1,72 +1,179 @@
-"""What a log of rates says (fio's bw and iops logs, status lines): how low they fell and when, and where nothing ended at all."""
+"""What a log of rates says (fio's bw and iops logs, status lines, counters of devices): how low they fell and when, whether they stayed there, and where nothing
+ended at all."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk import words
 from whodisk.evidence.sampled_latencies import zero_sql
+from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
     ACCOUNT_DEVICES_TOLD,
     ACCOUNT_SAMPLES_MIN,
     ACCOUNT_SILENT_MIN,
+    ACCOUNT_SLOW_RATE_MAX,
 )
-from whodisk.reading.views import Case
+from whodisk.reading.views import Case, quoted
+from whodisk.statistics.stats import Floats
 
-RATE = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?(?P<of>operations|throughput_bytes)_per_s")
-_CHOSEN = "kind = 'process' AND (metric LIKE '%operations_per_s' OR metric LIKE '%throughput_bytes_per_s') AND metric NOT LIKE 'run\\_%' ESCAPE '\\'"
+#: `read_throughput_bytes_per_s`, and what people call theirs (`--map iops=...`).
+RATE = re.compile(
+    r"(?:(?P<kind>[a-z_]+?)_)?(?P<of>operations|iops|throughput_bytes|bandwidth_bytes|bw_bytes)_per_s"
+)
+_IS_RATE = "regexp_matches(metric, '(^|_)(operations|iops|throughput_bytes|bandwidth_bytes|bw_bytes)_per_s$')"
+_OF_PROCESS = f"kind = 'process' AND {_IS_RATE} AND NOT starts_with(metric, 'run_')"
+#: Components have sentences of their own.
+_CHOSEN = f"kind IN ('process', 'device', 'cgroup') AND {_IS_RATE} AND NOT starts_with(metric, 'run_')"
+
+
+@dataclass(frozen=True)
+class _Fall:
+    """What is told of rates: sentences, and what tells which of several fell lowest."""
+
+    #: The lowest beside the usual one.
+    share: float
+    total: float
+    said: list[str]
 
 
 def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[str]:
-    """A paragraph per program that has rates and no latency, and is none of the `others`: the usual one, the lowest with its moment, the highest."""
+    """A paragraph per program or device that has rates and no latency, and is none of the `others`: the usual one, the lowest with its moment, the highest; first of
+    the one that fell lowest."""
     rows = case.rows(
-        f"""SELECT coalesce(host, '') AS host, subject, metric, count(*) AS n, median(value) AS usual, min(value) AS least, max(value) AS most,
-  arg_min(time_ns, value) - {zero_sql(case)} AS at_ns, sum(value) AS total
-FROM series WHERE {_CHOSEN} AND subject NOT IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+        f"""SELECT coalesce(host, '') AS host, kind, subject, metric, count(*) AS n FROM series
+WHERE {_CHOSEN} AND subject NOT IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
+GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4"""
     )
-    found: dict[tuple[str, str], tuple[float, list[str]]] = {}
+    found: dict[tuple[str, str], _Fall] = {}
+    several = len({str(row["host"]) for row in rows}) > 1
+    subjects = {(str(row["host"]), str(row["subject"])) for row in rows if str(row["subject"]) not in others}
+    if len(subjects) > ACCOUNT_DEVICES_MAX:
+        # Each is read whole.
+        subjects = _lowest(case, subjects)
+    among = len({(row["host"], row["subject"]) for row in rows if str(row["subject"]) not in others})
     for row in rows:
         match = RATE.fullmatch(str(row["metric"]))
-        samples = int(row["n"] or 0)
-        if match is None or samples < ACCOUNT_SAMPLES_MIN or str(row["subject"]) in others:
-            continue
-        usual, least, most = (
-            _rate(match["of"], float(row[which] or 0)) for which in ("usual", "least", "most")
-        )
-        said = (
-            f"{words.plural_op(match['kind']) if match['kind'] else 'operations'}: {usual} in the median of "
-            f"{words.things(samples, 'sample')}, {least} at least (at {words.seconds(float(row['at_ns'] or 0))}), {most} at most."
-        )
         key = (str(row["host"]), str(row["subject"]))
-        total, texts = found.get(key, (0.0, []))
-        found[key] = (total + float(row["total"] or 0), [*texts, said])
-    if not 0 < len(found) <= ACCOUNT_DEVICES_MAX:
-        return []
-    first = sorted(found, key=lambda key: (-found[key][0], key))
+        if match is None or key not in subjects:
+            continue
+        of, kind = match["of"], match["kind"]
+        time_ns, values = _samples(case, *key, str(row["kind"]), str(row["metric"]))
+        # Of bytes nobody asks how many operations they are.
+        what = f"{words.plural_op(kind)}: " if kind else "" if of.endswith("bytes") else "operations: "
+        said = f"{what}{_of_samples(of, time_ns, values)}"
+        fall = found.get(key, _Fall(1.0, 0.0, []))
+        share = float(values.min()) / max(1e-9, float(np.median(values)))
+        found[key] = _Fall(min(share, fall.share), fall.total + float(values.sum()), [*fall.said, said])
+    first = sorted(found, key=lambda key: (round(found[key].share, 1), -found[key].total, key))
     told = []
     for at, key in enumerate(first[:ACCOUNT_DEVICES_TOLD]):
-        among = f", one of {len(first)}" if at == 0 and len(first) > 1 else ""
-        texts = found[key][1]
-        told.append(
-            f"{key[1]}{among}: {' '.join([texts[0], *(text[0].upper() + text[1:] for text in texts[1:])])}"
-        )
+        name = f"{key[1]} of {key[0]}" if several and key[0] else key[1]
+        if at == 0 and among > 1:
+            fell = round(found[key].share, 1) < round(found[first[-1]].share, 1)
+            name += f", the one of {among} that fell lowest" if fell else f", one of {among}"
+        texts = found[key].said
+        told.append(f"{name}: {' '.join([texts[0], *(text[0].upper() + text[1:] for text in texts[1:])])}")
     return told
 
 
+def _lowest(case: Case, subjects: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of many that fell lowest beside what is usual of them."""
+    rows = case.rows(
+        f"""WITH usual AS (
+  SELECT coalesce(host, '') AS host, subject, metric, min(value) / greatest(median(value), 1e-9) AS share, sum(value) AS total
+  FROM series WHERE {_CHOSEN} GROUP BY 1, 2, 3)
+SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY round(min(share), 1), -sum(total), 1, 2"""
+    )
+    keys = [(str(row["host"]), str(row["subject"])) for row in rows]
+    return set([key for key in keys if key in subjects][:ACCOUNT_DEVICES_TOLD])
+
+
+def _samples(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
+    data = case.arrays(
+        f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE {_CHOSEN} AND kind = {quoted(kind)} AND metric = {quoted(metric)}
+  AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1"""
+    )
+    return data["time_ns"].astype(np.float64), data["value"].astype(np.float64)
+
+
+def _of_samples(of: str, time_ns: Floats, values: Floats) -> str:
+    """The usual rate, the lowest and when, the highest; of two levels both."""
+    usual, least, most = (_rate(of, float(np.quantile(values, at))) for at in (0.5, 0.0, 1.0))
+    many = words.things(len(values), "sample")
+    if least == most:
+        return f"{usual} in all of {many}."
+    levels = two_levels(time_ns, values)
+    if levels is not None:
+        lasting = levels.said(_rate(of, levels.before), _rate(of, levels.after))
+        return f"{lasting}, in {many}; {least} at least ({when_lowest(time_ns, values)}), {most} at most."
+    return (
+        f"{usual} in the median of {many}, {least} at least ({when_lowest(time_ns, values)}), {most} at most."
+    )
+
+
+def when_lowest(time_ns: Floats, values: Floats) -> str:
+    """Its moment, or the longest time on end."""
+    runs = _runs_of(values == values.min())
+    first, end = max(runs, key=lambda run: run[1] - run[0])
+    if end - first < 2:
+        return f"at {words.seconds(time_ns[first])}"
+    again = len(runs) - 1
+    more = f", and {words.things(again, 'more time')}" if again else ""
+    return f"from {words.seconds(time_ns[first])} to {words.seconds(time_ns[end - 1])}{more}"
+
+
+def _runs_of(chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Begin and end (behind it) of each run of what is chosen."""
+    steps = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
+    return list(zip(steps[::2].tolist(), steps[1::2].tolist(), strict=True))
+
+
 def _rate(of: str, value: float) -> str:
-    return f"{words.size(value)}/s" if of == "throughput_bytes" else f"{words.rate(value)} per second"
+    return f"{words.size(value)}/s" if of.endswith("bytes") else f"{words.rate(value)} per second"
+
+
+def falls(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    """Programs with latencies, and for each a sentence on the rate of its operations: where nothing ended for a time, else where it stayed on another level, else the
+    lowest one where that is less than half of the usual."""
+    silent = dict(silences(case))
+    rows = case.rows(
+        f"""SELECT coalesce(host, '') AS host, subject, count(*) AS n FROM series WHERE {_OF_PROCESS} AND metric = 'operations_per_s'
+  AND subject IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
+GROUP BY 1, 2 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 3 DESC, 1, 2 LIMIT {ACCOUNT_DEVICES_MAX}"""
+    )
+    told = []
+    for row in rows:
+        host, subject = str(row["host"]), str(row["subject"])
+        if subject in silent or subject in others:
+            continue
+        time_ns, values = _samples(case, host, subject, "process", "operations_per_s")
+        levels, usual, least = two_levels(time_ns, values), float(np.median(values)), float(values.min())
+        if levels is not None:
+            lasting = levels.said(words.rate(levels.before), f"{words.rate(levels.after)}")
+            told.append((subject, f"operations per second: {lasting}."))
+        elif least < ACCOUNT_SLOW_RATE_MAX * usual:
+            told.append(
+                (
+                    subject,
+                    f"{words.rate(least)} operations per second at least ({when_lowest(time_ns, values)}), {words.rate(usual)} in the median of "
+                    f"{words.things(len(values), 'interval')}.",
+                )
+            )
+    return [*silent.items(), *told][:ACCOUNT_DEVICES_TOLD]
 
 
 def silences(case: Case) -> list[tuple[str, str]]:
     """Programs, and for each a sentence on the longest time in which nothing ended, by rates of 0 in samples that follow each other."""
-    still = f"""SELECT DISTINCT subject FROM series WHERE {_CHOSEN} AND metric = 'operations_per_s' AND value = 0"""
+    still = f"""SELECT DISTINCT subject FROM series WHERE {_OF_PROCESS} AND metric = 'operations_per_s' AND value = 0"""
     data = case.arrays(
         f"""SELECT coalesce(host, '') AS host, subject, time_ns - {zero_sql(case)} AS time_ns, value FROM series
-WHERE {_CHOSEN} AND metric = 'operations_per_s' AND subject IN ({still}) ORDER BY 1, 2, 3"""
+WHERE {_OF_PROCESS} AND metric = 'operations_per_s' AND subject IN ({still}) ORDER BY 1, 2, 3"""
     )
     told = []
     hosts, subjects = data["host"].astype(str), data["subject"].astype(str)

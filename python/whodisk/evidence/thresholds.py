@@ -266,6 +266,22 @@ ACCOUNT_WORST_MIN_NS = row(
     "ACCOUNT_WORST_MIN_NS", 100_000_000, "ns", CHOSEN, "A mean below this is seldom what makes somebody look."
 )
 
+# sampled_levels
+LASTING_SAMPLES_MIN = row(
+    "LASTING_SAMPLES_MIN",
+    3,
+    "samples",
+    CHOSEN,
+    "Fewer samples on one side of a change are an episode, or the begin of a run, and no level.",
+)
+LASTING_RATIO_MIN = row(
+    "LASTING_RATIO_MIN",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "Levels differ from this on, as slow samples do from usual ones.",
+)
+
 # sampled_against
 AGAINST_RATIO_MIN = row(
     "AGAINST_RATIO_MIN",
@@ -1256,7 +1272,7 @@ ACCOUNT_DEVICES_MAX = row(
     64,
     "devices",
     CHOSEN,
-    "A fleet with more is compared, not described device by device.",
+    "Of more a single slow sample is expected, and no doubt; of their rates those that fell lowest are looked at.",
 )
 ACCOUNT_DEVICES_TOLD = row(
     "ACCOUNT_DEVICES_TOLD", 3, "devices", CHOSEN, "The busiest ones are described; the others had less to do."
@@ -1267,6 +1283,13 @@ ACCOUNT_KINDS_TOLD = row(
     "kinds",
     CHOSEN,
     "Kinds of operations of one program that are described: the slowest and the commonest ones.",
+)
+ACCOUNT_PERCENTILES_TOLD = row(
+    "ACCOUNT_PERCENTILES_TOLD",
+    5,
+    "percentiles",
+    CHOSEN,
+    "More of one distribution push the slowest out of the sentence: of many the half, 90, 99, 99.9 and 99.99 % are told.",
 )
 ACCOUNT_SAMPLES_MIN = row(
     "ACCOUNT_SAMPLES_MIN", 3, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
@@ -1291,6 +1314,20 @@ ACCOUNT_BUSY_MIN = row(
     "share of a sample",
     CHOSEN,
     "A device that had a request for this part of the time was busy.",
+)
+ACCOUNT_BUSY_POSSIBLE_MAX = row(
+    "ACCOUNT_BUSY_POSSIBLE_MAX",
+    1.05,
+    "share of a sample",
+    "iostat divides what the kernel counts in ms by an interval that it measures in ticks of 10 ms: 1 % of a second too much, and some percent of shorter ones",
+    "A device cannot be busy for more than all of the time; what exceeds it by more is no rounding.",
+)
+ACCOUNT_DISAGREE_RATIO = row(
+    "ACCOUNT_DISAGREE_RATIO",
+    2,
+    "ratio",
+    CHOSEN,
+    "Requests in flight, and rate times latency, of one sample should be the same (Little); requests that the sample cuts make them differ by less.",
 )
 ACCOUNT_TAIL_MIN = row(
     "ACCOUNT_TAIL_MIN",
