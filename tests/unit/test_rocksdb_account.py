@@ -131,6 +131,38 @@ def test_one_dump_says_when(tmp_path: Path) -> None:
     assert told in logged(tmp_path / "case", [], rows)
 
 
+def test_dumps_at_the_opening_cover_nothing(tmp_path: Path) -> None:
+    """Three files that were opened, and closed soon: each has one dump."""
+    rows = [
+        (at, "rocksdb", metric, 0.0)
+        for at in (0, 1000, 2000)
+        for metric in ("write_stall_ratio", "db_writes", "since_open_ns", "since_open_stalled_ns")
+    ]
+    told = "rocksdb dumped its statistics 3 times, each time 0 s after it was opened: they cover no time."
+    summary = logged(tmp_path / "case", [], rows)
+    assert told in summary and "no write" not in summary
+    used = [
+        (3000, "rocksdb", metric, value)
+        for metric, value in (("write_stall_ratio", 0.0), ("since_open_ns", 600e9))
+    ]
+    assert "4 times (3 of them as it was opened, of no time)" in logged(tmp_path / "used", [], [*rows, *used])
+
+
+def test_counts_of_one_dump_are_of_its_interval(tmp_path: Path) -> None:
+    """2,094.8 s total, 291.1 s interval."""
+    rows = [
+        (2094.8, "rocksdb", "write_stall_ratio", 0.0),
+        (2094.8, "rocksdb", "db_writes", 26e6),
+        (2094.8, "rocksdb", "db_writes_per_s", 26e6 / 291.1),
+        (2094.8, "rocksdb", "since_open_ns", 2094.8e9),
+        (2094.8, "rocksdb", "since_open_stalled_ns", 0.0),
+    ]
+    assert (
+        "rocksdb dumped its statistics once, 2,094.8 s after it was opened: in the last 291 s of that 26,000,000 writes, 89,316 per second; "
+        "no stall since it was opened."
+    ) in logged(tmp_path / "case", [], rows)
+
+
 def test_stalls_since_the_opening(tmp_path: Path) -> None:
     rows = [
         *dumped(0.0, 10.0, 240.0),

@@ -433,6 +433,12 @@ def test_handlers_tell_which_took_most_time(tmp_path: Path) -> None:
     ]
     runs = [(0, "component", name, "handler_runs", 10.0) for name in ("timer", "rcu")]
     assert account_of(tmp_path / "runs", runs) == ["Interrupt handlers ran 20 times: rcu 10 and timer 10."]
+    counts = [(0, "component", name, "interrupts", many) for name, many in (("ahci", 791.0), ("timer", 0.0))]
+    assert account_of(tmp_path / "counts", counts) == [
+        "791 interrupts between the snapshots: ahci 791; 1 handler had none."
+    ]
+    none = [(*row[:4], 0.0) for row in counts]
+    assert account_of(tmp_path / "none", none) == ["No interrupt between the snapshots (ahci, timer)."]
 
 
 def test_one_report_tells_the_busiest_disk_first(tmp_path: Path) -> None:
@@ -538,6 +544,82 @@ def test_an_earlier_log_is_compared(tmp_path: Path) -> None:
         tmp_path / "other", {"nvme0n1": device(np.full(3, 1e5), np.full(3, 50.0), 0.5, np.full(3, 1.0))}
     )
     assert (
-        "before was not used: no device with a latency is in both cases."
+        "before was not used: nothing with a latency is in both cases."
         in solve(other, against=before).summary
     )
+
+
+def test_summaries_are_compared_by_their_names(tmp_path: Path) -> None:
+    """Two runs of one fio job."""
+    before = summed(tmp_path / "before", of_run("test", 30_000, 2.18e6, 84.3e6))
+    now = summed(tmp_path / "now", [*of_run("test", 27_000, 2.51e6, 2.91e9), *of_run("other", 9, 1e6, 1e6)])
+    assert (
+        "Against before: writes of test: the slowest 2.91 s instead of 84.3 ms (99 % hardly changed). Without a test: two runs differ by chance, too."
+        in solve(now, against=before).summary
+    )
+    assert (
+        "Against before: nothing took 1.5 times as long, or as short, of what is called alike in both (1)."
+        in solve(before, against=before).summary
+    )
+    renamed = summed(tmp_path / "renamed", of_run("again", 30_000, 2.18e6, 84.3e6))
+    assert (
+        "before was not used: nothing with a latency is in both cases."
+        in solve(renamed, against=before).summary
+    )
+
+
+def expected(path: Path, *texts: str) -> list[tuple[bool | None, str]]:
+    return [(one.met, one.sentence) for one in solve(path, expect=list(texts)).expectations]
+
+
+def test_summaries_judge_what_they_print(tmp_path: Path) -> None:
+    job = summed(tmp_path / "job", of_run("test", 27_000, 2.51e6, 2.91e9))
+    assert expected(job, "max<1s", "write p99<5ms", "p99.9<1s", "iops>10", "read p99<1ms") == [
+        (False, "'max<1s' is not met: max of writes of test is 2.91 s."),
+        (True, "'write p99<5ms' is met: p99 of writes of test is 2.51 ms."),
+        (
+            None,
+            "'p99.9<1s' cannot be judged: the case has no single operations, and the log has no p99.9 of writes of test.",
+        ),
+        (None, "'iops>10' cannot be judged: the case has no single operations."),
+        (
+            None,
+            "'read p99<1ms' cannot be judged: the case has no single operations, and no latencies of reads.",
+        ),
+    ]
+
+
+def test_what_records_together_are_lies_between_them(tmp_path: Path) -> None:
+    """YCSB: one kind has no tail in what was pasted."""
+    rows = [*of_run("READ", 5000, 7e6, 1.48e9, "run"), *of_run("UPDATE", 5000, 9e6, 2e9, "run")]
+    path = summed(tmp_path / "both", rows)
+    assert expected(path, "p99<10ms", "p99<8ms", "p99>3ms", "read p99<8ms", "p99.9<9s")[:4] == [
+        (True, "'p99<10ms' is met: p99 of all operations is 7 ms to 9 ms in its records."),
+        (
+            None,
+            "'p99<8ms' cannot be judged: the case has no single operations, and p99 of its records is 7 ms to 9 ms.",
+        ),
+        (True, "'p99>3ms' is met: p99 of all operations is 7 ms to 9 ms in its records."),
+        (True, "'read p99<8ms' is met: p99 of operations of READ is 7 ms."),
+    ]
+    cut = summed(tmp_path / "cut", [*rows[:3], (0, "process", "UPDATE", "run_latency_ns", 2e6)])
+    assert expected(cut, "max<1s", "max<2s") == [
+        (False, "'max<1s' is not met: max of operations of READ is 1.48 s or more."),
+        (
+            None,
+            "'max<2s' cannot be judged: the case has no single operations, and the log has no max of operations of UPDATE.",
+        ),
+    ]
+
+
+def test_bins_few_operations_and_doubted_units_judge_nothing(tmp_path: Path) -> None:
+    few = of_run("test", 100, 1e6, 2e6)
+    [(met, said)] = expected(summed(tmp_path / "few", few), "p99<5ms")
+    assert met is None and said.endswith("p99 needs 300 operations, and a record has 100.")
+    for metric in ("bin_width_ratio", "unit_doubt_ratio"):
+        rows = [*of_run("test", 1000, 1e6, 2e6), (0, "process", "test", metric, 2.0)]
+        [(met, _)] = expected(summed(tmp_path / metric, rows), "max<5ms")
+        assert met is None
+    # What RocksDB does behind its writers is no operation of anybody's.
+    store = of_run("rocksdb", 1000, 1e9, 9e9, "db_compaction")
+    assert expected(summed(tmp_path / "store", store), "max<5s")[0][0] is None

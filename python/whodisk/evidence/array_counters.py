@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from whodisk import words
-from whodisk.evidence.thresholds import ACCOUNT_BUSY_MIN, ACCOUNT_DEVICES_MAX
-from whodisk.reading.views import Case
+from whodisk.evidence.thresholds import ACCOUNT_DEVICES_MAX
+from whodisk.reading.views import Case, quoted
+
+#: What is told of an array's worst sample.
+WORST = {
+    "disk_busy_ratio": "its busiest disk was busy for {}",
+    "consistency_point_ratio": "consistency points took {} of the time",
+    "cpu_busy_ratio": "its CPUs were busy for {}",
+}
 
 
 def array_counters(case: Case) -> list[str]:
@@ -32,21 +39,32 @@ FROM series WHERE kind = 'component' AND starts_with(metric, 'layout_') GROUP BY
 
 def _arrays(case: Case) -> list[str]:
     rows = case.rows(
-        """SELECT subject, count(*) FILTER (metric = 'back_to_back') AS samples,
-  coalesce(sum(value) FILTER (metric = 'back_to_back'), 0) AS many, coalesce(max(value) FILTER (metric = 'disk_busy_ratio'), 0) AS busy
-FROM series WHERE kind = 'component' AND metric IN ('back_to_back', 'disk_busy_ratio') GROUP BY 1 ORDER BY 1"""
+        f"""SELECT subject, count(*) FILTER (metric = 'back_to_back') AS samples,
+  coalesce(sum(value) FILTER (metric = 'back_to_back'), 0) AS many, count(*) FILTER (metric = 'disk_busy_ratio') AS n,
+  {", ".join(f"max(value) FILTER (metric = {quoted(metric)}) AS {metric}" for metric in WORST)}
+FROM series WHERE kind = 'component' AND metric IN ('back_to_back', {", ".join(map(quoted, WORST))})
+  AND subject IN (SELECT subject FROM series WHERE metric = 'disk_busy_ratio') GROUP BY 1 ORDER BY 1"""
     )
     told = []
     for row in rows:
-        many, busy = float(row["many"] or 0), float(row["busy"] or 0)
+        many = float(row["many"] or 0)
         said = []
         if many:
             said.append(
                 f"consistency points came back to back in {words.count(many)} of {words.things(float(row['samples'] or 0), 'sample')}: "
                 "writes came faster than they reached the disks."
             )
-        if busy >= ACCOUNT_BUSY_MIN:
-            said.append(f"its busiest disk was busy for {words.percent(busy)} of a sample at most.")
-        if said:
-            told.append(" ".join([f"{row['subject']}: {said[0]}", *(s[0].upper() + s[1:] for s in said[1:])]))
+        worst = [
+            text.format(words.percent(float(of)))
+            for metric, text in WORST.items()
+            if (of := row[metric]) is not None
+        ]
+        samples = float(row["n"] or 0)
+        among = (
+            "the only sample"
+            if round(samples) == 1
+            else f"the worst of {words.things(samples, 'sample')} each"
+        )
+        said.append(f"in {among}, {', '.join(worst)}.")
+        told.append(" ".join([f"{row['subject']}: {said[0]}", *(s[0].upper() + s[1:] for s in said[1:])]))
     return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.thresholds import ACCOUNT_SAMPLES_MIN, ACCOUNT_SLOW_RATE_MAX, ACCOUNT_STALLED_MIN
+from whodisk.evidence.thresholds import (
+    ACCOUNT_SAMPLES_MIN,
+    ACCOUNT_SLOW_RATE_MAX,
+    ACCOUNT_STALLED_MIN,
+    ACCOUNT_WHOLE_MIN,
+)
 from whodisk.reading.views import Case, Row
 
 #: What a line of a stall names as its cause, and how a sentence does.
@@ -177,6 +183,7 @@ def _dumps(case: Case) -> list[str]:
     row = case.rows(
         """SELECT count(*) FILTER (metric = 'write_stall_ratio') AS dumps,
   max(time_ns) FILTER (metric = 'write_stall_ratio') - min(time_ns) FILTER (metric = 'write_stall_ratio') AS over_ns,
+  count(*) FILTER (metric = 'since_open_ns' AND value = 0) AS at_opening,
   max(value) FILTER (metric = 'write_stall_ratio') AS stalled, sum(value) FILTER (metric = 'db_writes') AS writes,
   max(value) FILTER (metric = 'db_writes_per_s') AS per_s, arg_max(time_ns, value) FILTER (metric = 'db_writes_per_s') AS at_ns,
   min(time_ns) AS begin_ns
@@ -185,11 +192,20 @@ FROM series WHERE subject = 'rocksdb'"""
     dumps = int(row["dumps"] or 0)
     if not dumps:
         return []
+    often = "once" if dumps == 1 else f"{words.count(dumps)} times"
+    at_opening = int(row["at_opening"] or 0)
+    if at_opening >= dumps:
+        each = ", each time" if dumps > 1 else ","
+        covers = "they cover" if dumps > 1 else "it covers"
+        return [f"rocksdb dumped its statistics {often}{each} 0 s after it was opened: {covers} no time."]
     stalled = float(row["stalled"] or 0)
     parts = []
+    interval_ns = 0.0
     if row["writes"] is not None:
-        writes = float(row["writes"])
-        busiest = f", {words.rate(float(row['per_s'] or 0))} per second at most"
+        writes, per_s = float(row["writes"]), float(row["per_s"] or 0)
+        # Of one dump: its counts are of its own interval, and those since the opening are not in the case.
+        interval_ns = 1e9 * writes / per_s if dumps == 1 and per_s > 0 else 0.0
+        busiest = f", {words.rate(per_s)} per second{'' if interval_ns else ' at most'}"
         at = float(row["at_ns"] or 0) - float(row["begin_ns"] or 0)
         parts.append(
             f"{words.significant(writes)} {'write' if writes == 1 else 'writes'}{busiest}"
@@ -200,7 +216,8 @@ FROM series WHERE subject = 'rocksdb'"""
     since = _latest(case, "since\\_open\\_stalled\\_ns")
     if stalled == 0:
         is_none = since and not any(since.values())
-        parts.append("no stall" if is_none else "no stall of 0.1 % of an interval")
+        ever = " since it was opened" if interval_ns else ""
+        parts.append(f"no stall{ever}" if is_none else "no stall of 0.1 % of an interval")
     elif stalled < ACCOUNT_STALLED_MIN:
         parts.append(f"stalls for {words.percent(stalled)} of an interval at most")
     over = f" over {words.duration(float(row['over_ns'] or 0))}" if dumps > 1 and row["over_ns"] else ""
@@ -209,9 +226,14 @@ FROM series WHERE subject = 'rocksdb'"""
         over = f", {words.seconds(opened['since_open_ns'])} after it was opened"
     if not parts:
         return []
-    return [
-        f"rocksdb dumped its statistics {'once' if dumps == 1 else f'{words.count(dumps)} times'}{over}: {'; '.join(parts)}."
-    ]
+    if interval_ns and interval_ns < ACCOUNT_WHOLE_MIN * opened.get("since_open_ns", math.inf):
+        parts[0] = (
+            f"in the last {words.duration(interval_ns)} of that {parts[0]}"
+            if opened
+            else f"in its interval of {words.duration(interval_ns)} {parts[0]}"
+        )
+    empty = f" ({words.count(at_opening)} of them as it was opened, of no time)" if at_opening else ""
+    return [f"rocksdb dumped its statistics {often}{empty}{over}: {'; '.join(parts)}."]
 
 
 def _since_open(case: Case) -> list[str]:

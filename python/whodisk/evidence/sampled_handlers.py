@@ -29,7 +29,7 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 1"""
 
     times, runs = of("handler_time_ns"), of("handler_runs")
     if not times and not runs:
-        return []
+        return _interrupts(case)
     over = f" in {words.count(intervals)} intervals" if intervals > 1 else ""
     if times:
         all_of_it = f"Interrupt handlers took {words.duration(sum(one[1] for one in times))}{over}"
@@ -47,3 +47,23 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 1"""
     longest = max(of("handler_time_max_ns"), key=lambda one: one[2], default=None)
     behind = f" The longest run took {words.duration(longest[2])} ({longest[0]})." if longest else ""
     return [f"{all_of_it}: {words.listed(told)}.{behind}"]
+
+
+def _interrupts(case: Case) -> list[str]:
+    """How many interrupts each handler had between snapshots of /proc/interrupts."""
+    rows = case.rows(
+        """SELECT subject, sum(value) AS total, count(DISTINCT time_ns) AS n FROM series
+WHERE kind = 'component' AND metric = 'interrupts' GROUP BY 1 ORDER BY 2 DESC, 1"""
+    )
+    if not rows:
+        return []
+    intervals = max(int(row["n"] or 0) for row in rows)
+    over = "" if intervals == 1 else f" in {words.count(intervals)} intervals"
+    had = [f"{row['subject']} {words.count(float(row['total'] or 0))}" for row in rows if row["total"]]
+    if not had:
+        names = words.some([str(row["subject"]) for row in rows], ACCOUNT_HANDLERS_TOLD)
+        return [f"No interrupt between the snapshots{over} ({names})."]
+    total = words.things(sum(float(row["total"] or 0) for row in rows), "interrupt")
+    none = words.things(len(rows) - len(had), "handler")
+    rest = f"; {none} had none" if len(had) < len(rows) else ""
+    return [f"{total} between the snapshots{over}: {words.some(had, ACCOUNT_HANDLERS_TOLD)}{rest}."]

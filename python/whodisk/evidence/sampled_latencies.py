@@ -41,12 +41,15 @@ class _Value:
     most_ns: float
     at_ns: float
     whose: str = ""
+    least_ns: float = 0.0
     #: Of one subject over time: where it lies on one level and then on another.
     levels: Levels | None = None
 
 
 @dataclass
-class _Kind:
+class Kind:
+    """What a log says of a kind of operations."""
+
     operations: float = 0.0
     per_s: float = 0.0
     #: Whether each record sums up a run (fio's JSON): it has a count and the rate over the same time.
@@ -62,11 +65,13 @@ class _Kind:
 
 
 @dataclass
-class _Subject:
+class Subject:
+    """Of whom a log says something."""
+
     name: str
     kind: str = "process"
     host: str = ""
-    kinds: dict[str, _Kind] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
     failures: float = 0.0
     #: Whether its log counts those that did not fail: then none may be left.
     is_counted: bool = False
@@ -83,12 +88,12 @@ class _Subject:
         return sum(kind.operations for kind in self.kinds.values())
 
     def tail(self) -> tuple[str, float]:
-        return max((kind.tail() for kind in self.kinds.values()), key=lambda tail: (_rank(tail[0]), tail[1]))
+        return max((kind.tail() for kind in self.kinds.values()), key=lambda tail: (rank(tail[0]), tail[1]))
 
 
-def _rank(measure: str) -> float:
+def rank(measure: str) -> float:
     """How far a measure reaches: the mean says nothing of a tail."""
-    return {"mean": -1.0, "max": 101.0}.get(measure) or float(measure)
+    return {"mean": -1.0, "stddev": -0.5, "max": 101.0}.get(measure) or float(measure)
 
 
 def zero_sql(case: Case) -> str:
@@ -97,11 +102,14 @@ def zero_sql(case: Case) -> str:
     return "0" if clock.startswith("the begin of ") else "(SELECT min(time_ns) FROM series)"
 
 
+#: What a log says of latencies, how many there were, and what failed.
+_CHOSEN = """kind IN ('device', 'process', 'component')
+  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
+
+
 def latencies(case: Case, besides: set[str]) -> list[str]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
-    chosen_sql = """kind IN ('device', 'process', 'component')
-  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
-    subjects = [one for one in _together(_subjects(case, chosen_sql)) if one.name not in besides]
+    subjects = [one for one in _together(subjects_of(case)) if one.name not in besides]
     failed = [_failed(one) for one in subjects if one.failures]
     chosen = _ordered([one for one in subjects if one.kinds])
     said = [
@@ -116,21 +124,22 @@ def latencies(case: Case, besides: set[str]) -> list[str]:
     return [*([first] if first else []), *said[1:], *(more if rest else [])]
 
 
-def _subjects(case: Case, chosen_sql: str) -> list[_Subject]:
+def subjects_of(case: Case) -> list[Subject]:
+    """Programs, devices and components of which a log has latencies or failures."""
     rows = case.rows(
-        f"""SELECT coalesce(host, '') AS host, subject, kind, metric, count(*) AS n, median(value) AS usual, max(value) AS most,
+        f"""SELECT coalesce(host, '') AS host, subject, kind, metric, count(*) AS n, median(value) AS usual, max(value) AS most, min(value) AS least,
   arg_max(time_ns, value) - {zero_sql(case)} AS at_ns, sum(value) AS total
-FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
+FROM series WHERE {_CHOSEN} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     )
     moments = case.rows(
         """SELECT coalesce(host, '') AS host, subject, kind, count(DISTINCT time_ns) AS n FROM series
 WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
     )
-    found: dict[tuple[str, str, str], _Subject] = {}
-    rated: list[tuple[_Subject, str]] = []
+    found: dict[tuple[str, str, str], Subject] = {}
+    rated: list[tuple[Subject, str]] = []
     for row in rows:
         key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
-        subject = found.setdefault(key, _Subject(key[1], key[2], key[0]))
+        subject = found.setdefault(key, Subject(key[1], key[2], key[0]))
         metric, total = str(row["metric"]), float(row["total"] or 0)
         if (match := METRIC.fullmatch(metric)) and not float(row["most"] or 0):
             # The kernel does not account how long requests of some volumes take.
@@ -141,13 +150,14 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
                 float(row["usual"] or 0),
                 float(row["most"] or 0),
                 float(row["at_ns"] or 0),
+                least_ns=float(row["least"] or 0),
             )
-            subject.kinds.setdefault(match["kind"] or "", _Kind()).of[_named(match["of"])] = value
+            subject.kinds.setdefault(match["kind"] or "", Kind()).of[_named(match["of"])] = value
         elif match := OPERATIONS.fullmatch(metric):
-            subject.kinds.setdefault(match["kind"] or "", _Kind()).operations = total
+            subject.kinds.setdefault(match["kind"] or "", Kind()).operations = total
             subject.is_counted = True
         elif metric == "run_operations_per_s":
-            subject.kinds.setdefault("run", _Kind()).per_s = float(row["usual"] or 0)
+            subject.kinds.setdefault("run", Kind()).per_s = float(row["usual"] or 0)
         elif metric.endswith("_operations_per_s"):
             rated.append((subject, metric.removesuffix("_operations_per_s")))
         elif metric == "failures":
@@ -169,7 +179,7 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
     return list(found.values())
 
 
-def _with_levels(case: Case, subject: _Subject) -> _Subject:
+def _with_levels(case: Case, subject: Subject) -> Subject:
     """With the levels of what is told of each kind over intervals; of clones, and of runs, which need not be alike, nothing."""
     for name, kind in subject.kinds.items():
         which = _over_intervals(kind)
@@ -193,7 +203,7 @@ def _with_levels(case: Case, subject: _Subject) -> _Subject:
     return subject
 
 
-def _fold(subject: _Subject) -> None:
+def _fold(subject: Subject) -> None:
     """One interval that has all operations of the run is the run."""
     only, run = subject.kinds.get(""), subject.kinds.get("run")
     if only is None or run is None or only.operations != run.operations or not run.operations:
@@ -203,22 +213,22 @@ def _fold(subject: _Subject) -> None:
         del subject.kinds[""]
 
 
-def _together(subjects: list[_Subject]) -> list[_Subject]:
+def _together(subjects: list[Subject]) -> list[Subject]:
     """With the clones of a job as one."""
-    groups: dict[str, list[_Subject]] = {}
+    groups: dict[str, list[Subject]] = {}
     for one in subjects:
         match = CLONE.fullmatch(one.name) if one.kind == "process" and one.kinds else None
         groups.setdefault(f"{match['job']}{match['run'] or ''}" if match else one.name, []).append(one)
     return [_joined(name, group) if len(group) > 1 else group[0] for name, group in groups.items()]
 
 
-def _joined(name: str, clones: list[_Subject]) -> _Subject:
-    joined = _Subject(name, clones=len(clones), doubt=max(one.doubt for one in clones))
+def _joined(name: str, clones: list[Subject]) -> Subject:
+    joined = Subject(name, clones=len(clones), doubt=max(one.doubt for one in clones))
     joined.moments = max(one.moments for one in clones)
     joined.failures = sum(one.failures for one in clones)
     for kind in sorted({kind for one in clones for kind in one.kinds}):
         having = [(one.name, one.kinds[kind]) for one in clones if kind in one.kinds]
-        sums = _Kind(
+        sums = Kind(
             sum(of.operations for _, of in having),
             sum(of.per_s for _, of in having),
             any(of.is_run for _, of in having),
@@ -233,12 +243,12 @@ def _joined(name: str, clones: list[_Subject]) -> _Subject:
     return joined
 
 
-def _ordered(subjects: list[_Subject]) -> list[_Subject]:
+def _ordered(subjects: list[Subject]) -> list[Subject]:
     """The slowest, the one with most operations, the others by their tails."""
 
-    def order(one: _Subject) -> tuple[bool, float, float, bool]:
+    def order(one: Subject) -> tuple[bool, float, float, bool]:
         measure, most = one.tail()
-        return one.name in NO_LOAD, -_rank(measure), -most, one.name == SUM
+        return one.name in NO_LOAD, -rank(measure), -most, one.name == SUM
 
     by_tail = sorted(subjects, key=order)
     if len(by_tail) <= 2:
@@ -248,7 +258,7 @@ def _ordered(subjects: list[_Subject]) -> list[_Subject]:
     return [by_tail[0], most, *(one for one in by_tail[1:] if one is not most)]
 
 
-def _among(subjects: list[_Subject]) -> str:
+def _among(subjects: list[Subject]) -> str:
     """What the first of them is among them; the slowest only where all are measured alike."""
     subjects = [one for one in subjects if one.name not in NO_LOAD]
     if len(subjects) < 2:
@@ -262,7 +272,7 @@ def _among(subjects: list[_Subject]) -> str:
     return f", {'the slowest on average' if is_summed else 'with the slowest interval'} of {len(subjects)}"
 
 
-def _failed(subject: _Subject) -> str:
+def _failed(subject: Subject) -> str:
     name = subject.name
     done = max((kind.operations for kind in subject.kinds.values()), default=0.0)
     if not done and subject.is_counted and subject.failures > 1:
@@ -272,11 +282,16 @@ def _failed(subject: _Subject) -> str:
     return f"{words.count(subject.failures)} of {words.things(done + subject.failures, 'operation')} of {name} failed."
 
 
+def kind_name(name: str, subject: str) -> str:
+    """`reads of job`; what YCSB does is its own kind."""
+    return f"{'operations' if name == 'run' else _plural(name)} of {subject}"
+
+
 def _named(of: str | None) -> str:
     return "mean" if of is None else of.removeprefix("p")
 
 
-def _paragraph(subject: _Subject, among: str) -> str:
+def _paragraph(subject: Subject, among: str) -> str:
     kinds = subject.kinds
     first = _kinds_by_tail(kinds)
     said = [
@@ -298,7 +313,7 @@ def _paragraph(subject: _Subject, among: str) -> str:
     return f"{name}: {' '.join([said[0], *(each[0].upper() + each[1:] for each in said[1:])])}"
 
 
-def _among_kinds(names: list[str], kinds: dict[str, _Kind]) -> str:
+def _among_kinds(names: list[str], kinds: dict[str, Kind]) -> str:
     """What the first of several kinds is among them."""
     several = [name for name in names if name and not name.startswith("run")]
     measures = {kinds[name].tail()[0] for name in several}
@@ -315,13 +330,13 @@ def _among_kinds(names: list[str], kinds: dict[str, _Kind]) -> str:
     return f", {what} of {len(several)} kinds"
 
 
-def _kinds_by_tail(kinds: dict[str, _Kind]) -> list[str]:
+def _kinds_by_tail(kinds: dict[str, Kind]) -> list[str]:
     """The slowest first, where tails are known, or no counts; then the commonest. Where only means and counts are, the slowest is among those named."""
     common = sorted(kinds, key=lambda kind: (kind.startswith("run"), -kinds[kind].operations))
 
     def reach(kind: str) -> tuple[float, float]:
         measure, most = kinds[kind].tail()
-        return _rank(measure), most
+        return rank(measure), most
 
     slowest = max(common, key=reach)
     if kinds[slowest].tail()[0] != "mean" or not any(kind.operations for kind in kinds.values()):
@@ -340,7 +355,7 @@ def _plural(name: str) -> str:
     return " ".join([*before, words.plural_op(last)]) if name else "operations"
 
 
-def _counted(name: str, kind: _Kind, intervals: int) -> str:
+def _counted(name: str, kind: Kind, intervals: int) -> str:
     many = f"{words.count(kind.operations)} " if kind.operations else ""
     if name != "run":
         what = _plural(name)
@@ -353,7 +368,7 @@ def _counted(name: str, kind: _Kind, intervals: int) -> str:
     return f"{words.things(kind.operations, 'operation')}{rate} in {which}"
 
 
-def _sentence(name: str, kind: _Kind, subject: _Subject, among: str) -> str:
+def _sentence(name: str, kind: Kind, subject: Subject, among: str) -> str:
     """Of one summary its percentiles; of several intervals how far they are apart; of clones, how far these are."""
     percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
     intervals = max(value.intervals for value in kind.of.values())
@@ -388,14 +403,14 @@ def _sentence(name: str, kind: _Kind, subject: _Subject, among: str) -> str:
     return said + "."
 
 
-def _over_intervals(kind: _Kind) -> str:
+def _over_intervals(kind: Kind) -> str:
     """What is told of several intervals: the tail, as far as each tells it."""
     percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
     below = [of for of in percentiles if float(of) <= 99.0]
     return below[-1] if below else "mean" if "mean" in kind.of else percentiles[0] if percentiles else "max"
 
 
-def _usual(value: _Value, subject: _Subject, unit: str) -> str:
+def _usual(value: _Value, subject: Subject, unit: str) -> str:
     took = words.duration(value.usual_ns)
     if subject.clones == 1:
         return f"{took} in the median of {words.things(value.intervals, unit)}"
@@ -404,7 +419,7 @@ def _usual(value: _Value, subject: _Subject, unit: str) -> str:
     return f"{took} in the median job's median of {words.things(value.intervals, unit)}"
 
 
-def _most(value: _Value, subject: _Subject, intervals: int, is_run: bool) -> str:
+def _most(value: _Value, subject: Subject, intervals: int, is_run: bool) -> str:
     """When it was, and which clone's; a single summary has no moment, and of runs it is which one."""
     at = f"at {words.seconds(value.at_ns)}"
     told: Iterable[str] = (
@@ -415,7 +430,7 @@ def _most(value: _Value, subject: _Subject, intervals: int, is_run: bool) -> str
     return f" ({', '.join(told)})" if told else ""
 
 
-def _parts(kind: _Kind, percentiles: list[str], about: str) -> list[str]:
+def _parts(kind: Kind, percentiles: list[str], about: str) -> list[str]:
     slowest = words.duration(kind.of["max"].usual_ns) if "max" in kind.of else ""
     # 99.99 % of a thousand operations are all of them: that is the slowest.
     known = [

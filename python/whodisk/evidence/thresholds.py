@@ -1358,6 +1358,13 @@ ACCOUNT_SLOW_RATE_MAX = row(
     CHOSEN,
     "Progress at less than this part of its median rate is counted.",
 )
+ACCOUNT_WHOLE_MIN = row(
+    "ACCOUNT_WHOLE_MIN",
+    0.95,
+    "share of the time since the opening",
+    CHOSEN,
+    "An interval of at least this part is all of the time, as far as printed numbers are rounded.",
+)
 ACCOUNT_IN_FLIGHT_MIN = row(
     "ACCOUNT_IN_FLIGHT_MIN", 1, "requests", CHOSEN, "Less in flight than one request is no queue."
 )

@@ -71,6 +71,11 @@ def layers_of(path: Path) -> tuple[str, ...]:
         return case.layers
 
 
+def _is_sampled(path: Path) -> bool:
+    with Case(path) as case:
+        return "series" in case.columns and bool(case.rows("SELECT 1 AS one FROM series LIMIT 1"))
+
+
 def measure(path: Path, layer: str, *, settle: bool = False) -> Measured:
     """Reads one layer of a case. With `settle`, what comes before the rate is steady is left out.
 
@@ -278,6 +283,12 @@ def common_layer(paths: list[Path], wanted: str | None) -> str:
     for layer in layers[0]:
         if all(layer in others for others in layers):
             return layer
+    if sampled := [
+        path for path, found in zip(paths, layers, strict=True) if not found and _is_sampled(path)
+    ]:
+        raise WhodiskError(
+            f"{sampled[0]}: expected single operations, found samples or summaries only; compare two of such cases with whodisk solve CASE --against CASE"
+        )
     each = "; ".join(
         f"{path}: {', '.join(found) or 'none'}" for path, found in zip(paths, layers, strict=True)
     )

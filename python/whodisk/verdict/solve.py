@@ -24,6 +24,7 @@ from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
+from whodisk.evidence.sampled_expectations import sampled_expectations
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
@@ -209,7 +210,7 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     # Of a device that never completes anything nothing can be compared.
     hanging = [stuck.said for stuck in context.stuck if not stuck.works]
     judged = adjudicate(context)
-    texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    expectations = sampled_expectations(case, limits)
     # Means over the whole log do not show what happened once.
     doubts = [*hanging, *worst_sample(case)]
     status = "slow" if judged.findings else "healthy" if judged.compared and not doubts else "insufficient"
@@ -227,7 +228,7 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
             *judged.caveats,
             *unseen(case, keys=("not_carried",)),
         ],
-        expectations=[Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)],
+        expectations=expectations,
         next_steps=_next_steps(judged, "slow")[:3]
         or ["Record the operations of one host: sampled counters hide outliers."],
         simulated=bool(case.meta.get("simulated")),
@@ -244,7 +245,8 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
     verdict.summary.extend(sampled_against(case, against) if against is not None else [])
-    verdict.summary.extend(doubts + judged.compared[:1] + account(case) + texts)
+    verdict.summary.extend(doubts + judged.compared[:1] + account(case))
+    verdict.summary.extend(expectation.sentence for expectation in expectations)
     if verdict.cannot_exclude:
         first = verdict.cannot_exclude[0]
         verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")
