@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.synth import write_case
+from whodisk.errors import WhodiskError
 from whodisk.evidence.sampled_account import account
+from whodisk.experiment.measure import common_layer
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -623,3 +626,22 @@ def test_bins_few_operations_and_doubted_units_judge_nothing(tmp_path: Path) -> 
     # What RocksDB does behind its writers is no operation of anybody's.
     store = of_run("rocksdb", 1000, 1e9, 9e9, "db_compaction")
     assert expected(summed(tmp_path / "store", store), "max<5s")[0][0] is None
+
+
+def test_cases_without_operations_are_not_measured_but_told_what_compares_them(tmp_path: Path) -> None:
+    job = summed(tmp_path / "job", of_run("test", 27_000, 2.51e6, 2.91e9))
+    with pytest.raises(WhodiskError, match=r"found samples or summaries only; .*--against"):
+        common_layer([job, job], None)
+
+
+def test_logs_of_different_years_in_one_case_are_told(tmp_path: Path) -> None:
+    year = 365 * 86_400
+    rows = [(at, "process", "job", "latency_ns", 1e6) for at in (0, 60, 3 * year, 3 * year + 60)]
+    path = summed(tmp_path / "case", rows)
+    meta = json.loads((path / "case.json").read_text())
+    meta["clock"] |= {"name": "CLOCK_REALTIME", "start_ns": 1_577_836_800 * SECOND}
+    (path / "case.json").write_text(json.dumps(meta))
+    told = "No sample for 1,095 days, from 2020-01-01 to 2022-12-31: the case holds logs of different times."
+    assert told in solve(path).summary
+    near = summed(tmp_path / "near", rows[:2])
+    assert not any(said.startswith("No sample") for said in solve(near).summary)

@@ -107,8 +107,8 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
 def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
     """That nothing ended, or less than otherwise, stands first in what is said of its program."""
     for name, said in fallen:
-        # Behind the name it may say what the program is among others.
-        begins = re.compile(rf"{re.escape(name)}(?:, [^:]*)?: ")
+        # Behind the name it may say what the program is among others; runs of it are summed up by themselves.
+        begins = re.compile(rf"{re.escape(name)}(?!, run [0-9])(?:, [^:]*)?: ")
         at, begin = next(
             ((at, found[0]) for at, text in enumerate(paragraphs) if (found := begins.match(text))),
             (len(paragraphs), ""),

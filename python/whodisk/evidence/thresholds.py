@@ -282,6 +282,15 @@ LASTING_RATIO_MIN = row(
     "Levels differ from this on, as slow samples do from usual ones.",
 )
 
+# sampled_gaps
+LOGS_APART_MIN_NS = row(
+    "LOGS_APART_MIN_NS",
+    30 * 86_400_000_000_000,
+    "ns",
+    CHOSEN,
+    "Logs of one investigation are of the same days; a month without a sample parts two of them.",
+)
+
 # sampled_against
 AGAINST_RATIO_MIN = row(
     "AGAINST_RATIO_MIN",

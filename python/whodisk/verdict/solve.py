@@ -25,6 +25,7 @@ from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
 from whodisk.evidence.sampled_expectations import sampled_expectations
+from whodisk.evidence.sampled_gaps import logs_apart
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
@@ -245,7 +246,7 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
     verdict.summary.extend(sampled_against(case, against) if against is not None else [])
-    verdict.summary.extend(doubts + judged.compared[:1] + account(case))
+    verdict.summary.extend(doubts + judged.compared[:1] + account(case) + logs_apart(case))
     verdict.summary.extend(expectation.sentence for expectation in expectations)
     if verdict.cannot_exclude:
         first = verdict.cannot_exclude[0]
