@@ -1298,7 +1298,7 @@ ACCOUNT_PERCENTILES_TOLD = row(
     5,
     "percentiles",
     CHOSEN,
-    "More of one distribution push the slowest out of the sentence: of many the half, 90, 99, 99.9 and 99.99 % are told.",
+    "More of one distribution push the slowest out of the sentence: of many the sentence holds the half, 90, 99, 99.9 and 99.99 %.",
 )
 ACCOUNT_SAMPLES_MIN = row(
     "ACCOUNT_SAMPLES_MIN", 3, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
