@@ -645,3 +645,16 @@ def test_logs_of_different_years_in_one_case_are_told(tmp_path: Path) -> None:
     assert told in solve(path).summary
     near = summed(tmp_path / "near", rows[:2])
     assert not any(said.startswith("No sample") for said in solve(near).summary)
+
+
+def test_what_is_called_alike_on_two_hosts_is_no_clone(tmp_path: Path) -> None:
+    rows = [
+        {"time_ns": 0, "host": host, "kind": "process", "subject": "job", "metric": metric, "value": value}
+        for host, most in (("db1", 3e6), ("db2", 9e6))
+        for metric, value in (("read_operations", 5000.0), ("read_latency_max_ns", most))
+    ]
+    with Case(write_case(tmp_path / "case", tables={"series": rows})) as case:
+        assert account(case) == [
+            "job of db2, the slowest of 2: 5,000 reads: the slowest 9 ms.",
+            "job of db1: 5,000 reads: the slowest 3 ms.",
+        ]

@@ -131,13 +131,16 @@ def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:
     chosen = f"kind = 'device' AND (metric IN ({', '.join(map(quoted, metrics))}) OR (contains(metric, 'latency') AND ends_with(metric, '_ns')))"
     means: dict[tuple[str, str], dict[str, float]] = {}
     samples = 0
+    #: Devices with percentiles, which say more than means.
+    with_tail: set[str] = set()
     for row in case.rows(
         f"SELECT coalesce(host, '') AS host, subject, metric, avg(value) AS mean, count(*) AS n FROM series WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     ):
         metric = str(row["metric"])
-        if metric in metrics or METRIC.fullmatch(metric) is None:
-            # What METRIC knows of other names is a percentile.
-            key = (str(row["host"]), str(row["subject"]))
+        key = (str(row["host"]), str(row["subject"]))
+        if metric not in metrics and METRIC.fullmatch(metric):
+            with_tail.add(key[1])
+        else:
             means.setdefault(key, {})[metric] = float(row["mean"] or 0)
             samples = max(samples, int(row["n"] or 0))
     if not means:
@@ -163,8 +166,8 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
             told[host, subject] = " ".join(sentences)
     rest = ordered[ACCOUNT_DEVICES_TOLD:]
     # What a log counts of disks says of those that did nothing that they did nothing.
-    rates = [rate for _, _, rate in KINDS]
-    others = {device[1] for device in means if any(rate in means[device] for rate in rates)}
+    counters = {counter for _, *both in KINDS for counter in both}
+    others = {device[1] for device in means if counters & means[device].keys()} - with_tail
     return told or _idle(case, means), len(rest), others
 
 

@@ -77,12 +77,19 @@ class Subject:
     is_counted: bool = False
     #: How many times as long its latencies may be, where its log does not say their unit.
     doubt: float = 0.0
+    #: Whether the log is of several hosts.
+    of_several: bool = False
     #: Moments at which the log says anything of it.
     moments: int = 0
     #: How many clones it stands for.
     clones: int = 1
     #: `about ` where its latencies are the middles of bins that are powers of two.
     about: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called in sentences."""
+        return f"{self.name} of {self.host}" if self.of_several and self.host else self.name
 
     def operations(self) -> float:
         return sum(kind.operations for kind in self.kinds.values())
@@ -109,7 +116,7 @@ _CHOSEN = """kind IN ('device', 'process', 'component')
 
 def latencies(case: Case, besides: set[str]) -> list[str]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
-    subjects = [one for one in _together(subjects_of(case)) if one.name not in besides]
+    subjects = _together([one for one in subjects_of(case) if one.name not in besides])
     failed = [_failed(one) for one in subjects if one.failures]
     chosen = _ordered([one for one in subjects if one.kinds])
     said = [
@@ -118,7 +125,7 @@ def latencies(case: Case, besides: set[str]) -> list[str]:
         if (text := _paragraph(_with_levels(case, one), _among(chosen) if at == 0 else ""))
     ]
     rest = chosen[ACCOUNT_DEVICES_TOLD:]
-    more = [f"{len(rest)} more in the log: {words.some([one.name for one in rest], ACCOUNT_DEVICES_TOLD)}."]
+    more = [f"{len(rest)} more in the log: {words.some([one.label for one in rest], ACCOUNT_DEVICES_TOLD)}."]
     # What failed is in the short answer, too, which has the first paragraph only.
     first = " ".join([*failed, *said[:1]])
     return [*([first] if first else []), *said[1:], *(more if rest else [])]
@@ -215,15 +222,26 @@ def _fold(subject: Subject) -> None:
 
 def _together(subjects: list[Subject]) -> list[Subject]:
     """With the clones of a job as one."""
-    groups: dict[str, list[Subject]] = {}
+    groups: dict[tuple[str, str], list[Subject]] = {}
+    several = len({one.host for one in subjects}) > 1
     for one in subjects:
+        one.of_several = several
         match = CLONE.fullmatch(one.name) if one.kind == "process" and one.kinds else None
-        groups.setdefault(f"{match['job']}{match['run'] or ''}" if match else one.name, []).append(one)
-    return [_joined(name, group) if len(group) > 1 else group[0] for name, group in groups.items()]
+        name = f"{match['job']}{match['run'] or ''}" if match else one.name
+        groups.setdefault((one.host, name), []).append(one)
+    return [_joined(name, group) if len(group) > 1 else group[0] for (_, name), group in groups.items()]
 
 
 def _joined(name: str, clones: list[Subject]) -> Subject:
-    joined = Subject(name, clones=len(clones), doubt=max(one.doubt for one in clones))
+    first = clones[0]
+    joined = Subject(
+        name,
+        first.kind,
+        first.host,
+        of_several=first.of_several,
+        clones=len(clones),
+        doubt=max(one.doubt for one in clones),
+    )
     joined.moments = max(one.moments for one in clones)
     joined.failures = sum(one.failures for one in clones)
     for kind in sorted({kind for one in clones for kind in one.kinds}):
@@ -273,7 +291,7 @@ def _among(subjects: list[Subject]) -> str:
 
 
 def _failed(subject: Subject) -> str:
-    name = subject.name
+    name = subject.label
     done = max((kind.operations for kind in subject.kinds.values()), default=0.0)
     if not done and subject.is_counted and subject.failures > 1:
         return f"All {words.count(subject.failures)} operations of {name} failed."
@@ -305,7 +323,7 @@ def _paragraph(subject: Subject, among: str) -> str:
         said.append(
             f"{words.things(hidden, 'more kind')} of operations {'is' if hidden == 1 else 'are'} in the log."
         )
-    name = subject.name + (f", {subject.clones} jobs" if subject.clones > 1 else "") + among
+    name = subject.label + (f", {subject.clones} jobs" if subject.clones > 1 else "") + among
     if subject.doubt:
         name += (
             f" (latencies may be {words.count(subject.doubt)} times as long: the log does not say their unit)"

@@ -26,10 +26,15 @@ from whodisk.statistics.stats import Floats
 RATE = re.compile(
     r"(?:(?P<kind>[a-z_]+?)_)?(?P<of>operations|iops|throughput_bytes|bandwidth_bytes|bw_bytes)_per_s"
 )
-_IS_RATE = "regexp_matches(metric, '(^|_)(operations|iops|throughput_bytes|bandwidth_bytes|bw_bytes)_per_s$')"
-_OF_PROCESS = f"kind = 'process' AND {_IS_RATE} AND NOT starts_with(metric, 'run_')"
 #: Components have sentences of their own.
-_CHOSEN = f"kind IN ('process', 'device', 'cgroup') AND {_IS_RATE} AND NOT starts_with(metric, 'run_')"
+KINDS = ("process", "device", "cgroup")
+
+
+def _chosen_sql(case: Case) -> str:
+    """Picks rates; those of whole runs are no samples."""
+    names = [str(row["metric"]) for row in case.rows("SELECT DISTINCT metric FROM series ORDER BY 1")]
+    chosen = [name for name in names if RATE.fullmatch(name) and not name.startswith("run_")]
+    return f"kind IN ({', '.join(map(quoted, KINDS))}) AND metric IN ({', '.join(map(quoted, chosen)) or 'NULL'})"
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[s
     the one that fell lowest."""
     rows = case.rows(
         f"""SELECT coalesce(host, '') AS host, kind, subject, metric, count(*) AS n FROM series
-WHERE {_CHOSEN} AND subject NOT IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
+WHERE {_chosen_sql(case)} AND subject NOT IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
 GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4"""
     )
     found: dict[tuple[str, str], _Fall] = {}
@@ -87,7 +92,7 @@ def _lowest(case: Case, subjects: set[tuple[str, str]]) -> set[tuple[str, str]]:
     rows = case.rows(
         f"""WITH usual AS (
   SELECT coalesce(host, '') AS host, subject, metric, min(value) / greatest(median(value), 1e-9) AS share, sum(value) AS total
-  FROM series WHERE {_CHOSEN} GROUP BY 1, 2, 3)
+  FROM series WHERE {_chosen_sql(case)} GROUP BY 1, 2, 3)
 SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY round(min(share), 1), -sum(total), 1, 2"""
     )
     keys = [(str(row["host"]), str(row["subject"])) for row in rows]
@@ -96,7 +101,7 @@ SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY round(min(share), 1), -su
 
 def _samples(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
     data = case.arrays(
-        f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE {_CHOSEN} AND kind = {quoted(kind)} AND metric = {quoted(metric)}
+        f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE kind = {quoted(kind)} AND metric = {quoted(metric)}
   AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1"""
     )
     return data["time_ns"].astype(np.float64), data["value"].astype(np.float64)
@@ -143,7 +148,7 @@ def falls(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[t
     lowest one where that is less than half of the usual."""
     silent = dict(silences(case))
     rows = case.rows(
-        f"""SELECT coalesce(host, '') AS host, subject, count(*) AS n FROM series WHERE {_OF_PROCESS} AND metric = 'operations_per_s'
+        f"""SELECT coalesce(host, '') AS host, subject, count(*) AS n FROM series WHERE kind = 'process' AND metric = 'operations_per_s'
   AND subject IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
 GROUP BY 1, 2 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 3 DESC, 1, 2 LIMIT {ACCOUNT_DEVICES_MAX}"""
     )
@@ -170,10 +175,10 @@ GROUP BY 1, 2 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 3 DESC, 1, 2 LIM
 
 def silences(case: Case) -> list[tuple[str, str]]:
     """Programs, and for each a sentence on the longest time in which nothing ended, by rates of 0 in samples that follow each other."""
-    still = f"""SELECT DISTINCT subject FROM series WHERE {_OF_PROCESS} AND metric = 'operations_per_s' AND value = 0"""
+    still = """SELECT DISTINCT subject FROM series WHERE kind = 'process' AND metric = 'operations_per_s' AND value = 0"""
     data = case.arrays(
         f"""SELECT coalesce(host, '') AS host, subject, time_ns - {zero_sql(case)} AS time_ns, value FROM series
-WHERE {_OF_PROCESS} AND metric = 'operations_per_s' AND subject IN ({still}) ORDER BY 1, 2, 3"""
+WHERE kind = 'process' AND metric = 'operations_per_s' AND subject IN ({still}) ORDER BY 1, 2, 3"""
     )
     told = []
     hosts, subjects = data["host"].astype(str), data["subject"].astype(str)
