@@ -5,6 +5,7 @@ use crate::lines::Lines;
 use crate::prefix;
 use crate::text::counted;
 use crate::{ImportError, Sink, Source};
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +71,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
     let (mut cut_out, mut above): (Option<Passed>, Option<Passed>) = (None, None);
-    let (mut is_begun, mut fences) = (false, 0_u64);
+    let (mut is_begun, mut page) = (false, Page::default());
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
@@ -80,39 +81,42 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         if !lines.next_line()? {
             break;
         }
-        // Behind a fence the page goes on, until the next one.
-        if is_fence(lines.line()) {
-            fences += 1;
+        let Some(shown) = shown(lines.line()) else {
             continue;
-        }
-        if fences > 0 && fences % 2 == 0 {
-            if !lines.line().trim_ascii().is_empty() {
-                Passed::count(&mut above, &lines);
+        };
+        // Marks of a page may be quoted, too: what is in front of them is passed over first.
+        let line = behind(prefix, &shown);
+        match page.mark(line.text) {
+            Some(Mark::Begin) => continue,
+            // What stood there has ended, as with an empty line: a table does not go on behind it.
+            Some(Mark::End) => {
+                let end = Line { text: "", ..line };
+                match reader.line(end, sink) {
+                    Err(RecordError::Fatal(error)) => return Err(error),
+                    Err(RecordError::Bad(_)) | Ok(()) => continue,
+                }
             }
-            continue;
-        }
-        let done = match std::str::from_utf8(lines.line()) {
-            _ if lines.is_in_doubt && !reader.may_lack_its_end() => {
-                Err(Bad::new("", "the end of a line", &String::from_utf8_lossy(lines.line())).into())
-            }
-            Ok(text) if is_cut_out(text) => {
-                Passed::count(&mut cut_out, &lines);
+            None if page.is_between() => {
+                if !line.text.trim().is_empty() {
+                    Passed::count(&mut above, &lines);
+                }
                 continue;
             }
-            Ok(text) if !of_terminal(text) => reader.line(behind(prefix, text), sink),
-            // Names of programs and files may be any bytes.
-            _ => match without_terminal(&String::from_utf8_lossy(lines.line())) {
-                Some(text) => reader.line(behind(prefix, &text), sink),
-                None => Ok(()),
-            },
+            None => {}
+        }
+        if is_cut_out(line.text) {
+            Passed::count(&mut cut_out, &lines);
+            continue;
+        }
+        let done = match lines.is_in_doubt && !reader.may_lack_its_end() {
+            true => Err(Bad::new("", "the end of a line", &String::from_utf8_lossy(lines.line())).into()),
+            false => reader.line(line, sink),
         };
         match done {
-            Err(RecordError::Bad(_)) if of_shell(lines.line()) => {}
-            Err(RecordError::Bad(_)) if !is_begun && is_prose(lines.line()) => {
-                Passed::count(&mut above, &lines)
-            }
+            Err(RecordError::Bad(_)) if of_shell(line.text.as_bytes()) => {}
+            Err(RecordError::Bad(_)) if !is_begun && is_prose(line.text) => Passed::count(&mut above, &lines),
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
-            Ok(()) => is_begun |= !lines.line().trim_ascii().is_empty(),
+            Ok(()) => is_begun |= !line.text.trim_ascii().is_empty(),
             Err(RecordError::Fatal(error)) => return Err(error),
             Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &lines.place(), &bad),
             Err(RecordError::Bad(bad)) => bad_record(path, &lines.place(), bad, sink)?,
@@ -133,9 +137,10 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     if let Some(passed) = above {
         sink.unseen(
             format!(
-                "what {} around the records of {} says",
+                "what {} around the records of {} {}",
                 counted(passed.count, "line"),
-                path.display()
+                path.display(),
+                if passed.count == 1 { "says" } else { "say" }
             ),
             format!(
                 "it is text, no record (from {} on: '{}')",
@@ -180,15 +185,97 @@ fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     }
 }
 
-/// Whether a line begins or ends text of a program in a page (Markdown).
-fn is_fence(line: &[u8]) -> bool {
-    let line = line.trim_ascii_start();
-    line.starts_with(b"```") || line.starts_with(b"~~~")
+/// A line as text, without what a terminal was told; None: there is nothing else in it. Names of programs and files may be any bytes.
+fn shown(line: &[u8]) -> Option<Cow<'_, str>> {
+    let text = String::from_utf8_lossy(line);
+    match of_terminal(&text) {
+        true => without_terminal(&text).map(Cow::Owned),
+        false => Some(text),
+    }
+}
+
+/// What a line of a page marks.
+#[derive(Debug, PartialEq)]
+enum Mark {
+    /// From here on there is what a program printed.
+    Begin,
+    /// The page goes on.
+    End,
+}
+
+/// A page around a log: what programs printed stands between fences (Markdown: https://spec.commonmark.org/0.31.2/#fenced-code-blocks) or tags (HTML).
+#[derive(Default)]
+struct Page {
+    /// The letter and the length of the fence that is open; a tag's is `<`.
+    open: Option<(u8, usize)>,
+    has_marks: bool,
+}
+
+impl Page {
+    /// Whether the lines at hand are the page's own.
+    fn is_between(&self) -> bool {
+        self.has_marks && self.open.is_none()
+    }
+
+    fn mark(&mut self, line: &str) -> Option<Mark> {
+        let line = line.trim();
+        let letter = *line.as_bytes().first()?;
+        let mark = match letter {
+            b'`' | b'~' => self.fence(letter, line),
+            b'<' | b'[' => self.tag(line),
+            _ => None,
+        };
+        self.has_marks |= mark.is_some();
+        mark
+    }
+
+    /// A fence with a language behind it can only begin: if one is open, that was the end of text of which the begin is not in the file. Within one,
+    /// shorter ones and those of the other letter are text.
+    fn fence(&mut self, letter: u8, line: &str) -> Option<Mark> {
+        let length = line.bytes().take_while(|byte| *byte == letter).count();
+        let is_bare = line.len() == length;
+        if length < 3 || letter == b'`' && line[length..].contains('`') {
+            return None;
+        }
+        match self.open {
+            Some((open, least)) if is_bare && open == letter && length >= least => {
+                self.open = None;
+                Some(Mark::End)
+            }
+            Some(_) if is_bare => None,
+            _ => {
+                self.open = Some((letter, length));
+                Some(Mark::Begin)
+            }
+        }
+    }
+
+    /// `<pre class="file">`, `</code></pre>`, `[code]`, with nothing else in the line. Between fences they are text.
+    fn tag(&mut self, line: &str) -> Option<Mark> {
+        let mut rest = line;
+        let mut is_end = false;
+        while !rest.is_empty() {
+            let (inside, behind) = rest.strip_prefix(['<', '['])?.split_once(['>', ']'])?;
+            let name = inside.trim_start_matches('/').split([' ', '=']).next()?;
+            if !["pre", "code"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+            {
+                return None;
+            }
+            is_end = inside.starts_with('/');
+            rest = behind.trim_start();
+        }
+        if self.open.is_some_and(|(open, _)| open != b'<') {
+            return None;
+        }
+        self.open = (!is_end).then_some((b'<', 0));
+        Some(if is_end { Mark::End } else { Mark::Begin })
+    }
 }
 
 /// Whether a line is a command or a sentence: two words of letters at least, and more of them than of others with a digit.
-fn is_prose(line: &[u8]) -> bool {
-    let line = String::from_utf8_lossy(line);
+pub fn is_prose(line: &str) -> bool {
     let is_of_letters = |word: &&str| {
         let word = word.trim_matches(|letter: char| letter.is_ascii_punctuation());
         word.chars().count() > 1 && word.chars().all(char::is_alphabetic)
@@ -200,18 +287,39 @@ fn is_prose(line: &[u8]) -> bool {
     words > 1 && words > numbers.count()
 }
 
-/// Whether a line is `[...]` or the like: who shows a log to others leaves lines out.
+/// Words of who leaves lines out.
+const LEFT_OUT: [&str; 8] = [
+    "snip",
+    "snipped",
+    "cut",
+    "omitted",
+    "abridged",
+    "truncated",
+    "skipped",
+    "elided",
+];
+
+/// Whether a line is `[...]`, `<< OUTPUT ABRIDGED >>` or the like: who shows a log to others leaves lines out.
 fn is_cut_out(line: &str) -> bool {
-    let is_dotted = line.len() > 16 && line.trim().bytes().all(|byte| byte == b'.');
-    if is_dotted {
+    let line = line.trim();
+    let begins = line.starts_with(['[', '<', '.', '\u{2026}']);
+    if !begins || line.len() > 80 {
+        return begins && line.bytes().all(|byte| byte == b'.');
+    }
+    let inside = line.trim_matches(['[', ']', '<', '>']).trim();
+    let is_dotted =
+        |text: &str| text == "\u{2026}" || text.len() > 1 && text.bytes().all(|byte| byte == b'.');
+    if is_dotted(inside) {
         return true;
     }
-    if line.len() > 16 || !line.starts_with(['[', '.', '<', ' ', '\u{2026}']) {
-        return false;
-    }
-    let inside = line.trim().trim_matches(['[', ']', '<', '>']).trim();
-    matches!(inside, "\u{2026}" | "snip" | "cut")
-        || inside.len() > 1 && inside.bytes().all(|byte| byte == b'.')
+    let mut is_said = false;
+    let mut words = inside.split_whitespace();
+    let are_words = words.all(|word| {
+        let word = word.trim_matches(|letter: char| letter.is_ascii_punctuation());
+        is_said |= LEFT_OUT.iter().any(|known| word.eq_ignore_ascii_case(known));
+        word.chars().all(char::is_alphanumeric)
+    });
+    are_words && is_said && line.ends_with(['>', ']', '.', '\u{2026}'])
 }
 
 /// Whether a line that is no record is of the shell that ran the tool: its prompt with a command (or without, at the end), or what `sudo` and
@@ -545,10 +653,23 @@ mod tests {
             " [ ... ] ",
             "\u{2026}",
             "<snip>",
+            "<< OUTPUT ABRIDGED >>",
+            "[... 200 lines omitted ...]",
         ] {
             assert!(is_cut_out(line), "{line}");
         }
-        for line in ["", ".", "[]", "[0]", "....a", "cut", "<idle>"] {
+        for line in [
+            "",
+            ".",
+            "[]",
+            "[0]",
+            "....a",
+            "cut",
+            " cut",
+            "<idle>",
+            "<... truncate resumed>",
+            "[cut, 1",
+        ] {
             assert!(!is_cut_out(line), "{line}");
         }
         assert!(
@@ -593,7 +714,15 @@ mod tests {
         assert!(said.contains("from line 2 on: 'This is what we see:'"), "{said}");
         assert_eq!(read("1 a\n2 b\n").unwrap(), "");
         let said = read("```\n1 a\n```\nand then\n```\n2 b\n```\n9 the end\n").unwrap();
-        assert!(said.contains("what 2 lines around"), "{said}");
+        assert!(
+            said.contains("what 2 lines around") && said.contains("log say: "),
+            "{said}"
+        );
+        let said = read("<pre>\n1 a\n</pre>\nthe end\n").unwrap();
+        assert!(
+            said.contains("what 1 line around") && said.contains("log says: "),
+            "{said}"
+        );
         // A record that is broken is told, wherever it is; so is text between records.
         assert!(read("x1 7\n2 b\n")
             .unwrap_err()
@@ -610,7 +739,41 @@ mod tests {
             "- - - -",
             "a b c",
         ] {
-            assert!(!is_prose(line.as_bytes()), "{line}");
+            assert!(!is_prose(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_page_marks_is_no_record() {
+        use Mark::{Begin, End};
+        let of = |text: &str| -> Vec<Mark> {
+            let mut page = Page::default();
+            text.lines().filter_map(|line| page.mark(line)).collect()
+        };
+        assert_eq!(
+            of("```text\n1\n```\nand\n  ~~~\n2\n~~~~\n"),
+            [Begin, End, Begin, End]
+        );
+        // The begin of the first is not in the file.
+        assert_eq!(of("1\n```\n```ruby\n2\n```\n"), [Begin, Begin, End]);
+        // Text between fences may hold others.
+        assert_eq!(of("````\n```\n~~~\n<pre>\n````\n"), [Begin, End]);
+        assert_eq!(
+            of("<pre class=\"file\"><code>\n1\n</code></pre>\n[code]\n[/code]\n"),
+            [Begin, End, Begin, End]
+        );
+        for line in [
+            "`` `",
+            "```a``` b",
+            "<prefix>",
+            "[pre",
+            "<>",
+            "[",
+            "<pre>1",
+            "<pre>\u{e9}",
+            "[READ], 1",
+        ] {
+            assert_eq!(Page::default().mark(line), None, "{line}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! The layers below are read first and kept, 56 bytes an operation. An operation above that holds exactly one of them is tied to it
 //! (`waits_for`), and its latency is split: what the request spent in the queue and at the device, and the rest, which is above. Where
 //! none or several fit, the time is `unknown`: it is not guessed.
+use crate::text::counted;
 use case::meta::Unseen;
 use case::schema::{Layer, LinkKind, LinkRow, Op, OpRow, Stage};
 use std::collections::HashMap;
@@ -167,7 +168,10 @@ impl Tie {
         let all = self.tied + self.none + self.several;
         let mut add = |number: u64, because: String| {
             if number > 0 {
-                let what = format!("which requests {number} of {all} operations waited for");
+                let what = format!(
+                    "which requests {number} of {} waited for",
+                    counted(all, "operation")
+                );
                 told.push(Unseen { what, because });
             }
         };
@@ -183,7 +187,7 @@ impl Tie {
         );
         if self.not_kept > 0 {
             told.push(Unseen {
-                what: format!("what waited for {} requests", self.not_kept),
+                what: format!("what waited for {}", counted(self.not_kept, "request")),
                 because: format!("only the first {KEPT_MAX} requests are kept to tie operations to them"),
             });
         }
