@@ -1,13 +1,16 @@
 //! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools), and text of fileslower (bcc): operations of a file system above a threshold.
 //!
-//! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle marks a row. Source: the tools' print statements.
+//! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle marks a row. Runs of one file may have different thresholds: of all
+//! of them what took longer than the largest is read, so that one threshold is true of every row. Source: the tools' print statements.
 use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
+use crate::lines::Lines;
+use crate::prefix;
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{integer, length, scaled, time, word};
+use crate::text::{counted, integer, length, scaled, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -126,9 +129,48 @@ struct Reader {
     day_ns: i64,
     last_ns: i64,
     places: u64,
-    /// What the log's first line says; None: nothing, or none.
+    /// What the lines say that begin runs: the largest threshold; None: nothing, or none.
     threshold_ns: Option<i64>,
+    /// Rows that other runs of the file would not have.
+    below_threshold: u64,
+    /// Rows of which the latency is printed as nought.
+    no_time: u64,
     fastest_ns: i64,
+}
+
+/// What a line that begins a run says: nought if all operations are in it. None: it is no such line.
+fn threshold_of(line: &str) -> Option<Result<i64, Bad>> {
+    let text = line.trim();
+    if !text.starts_with("Tracing ") {
+        return None;
+    }
+    let Some((_, mut rest)) = text.split_once("slower than ") else {
+        return Some(Ok(0));
+    };
+    let (number, unit) = (word(&mut rest), word(&mut rest));
+    let threshold_ns = scaled(number, 1_000_000).filter(|_| unit.starts_with("ms"));
+    Some(threshold_ns.ok_or_else(|| Bad::new("", "slower than N ms", text)))
+}
+
+/// The largest threshold of the runs in a file that have rows, if one has any.
+fn largest_threshold(source: &Source) -> Result<Option<i64>, ImportError> {
+    let (mut largest_ns, mut of_run) = (None, None);
+    for path in &source.files {
+        let mut lines = Lines::open(path)?;
+        let prefix = prefix::of(path);
+        while lines.next_line()? {
+            let line = String::from_utf8_lossy(lines.line());
+            let text = prefix
+                .and_then(|prefix| prefix.split(&line))
+                .map_or(&*line, |(_, rest)| rest);
+            if let Some(threshold) = threshold_of(text) {
+                of_run = threshold.ok();
+            } else if of_run.is_some() && [true, false].iter().any(|has| fields(text, *has).is_some()) {
+                largest_ns = largest_ns.max(of_run.take());
+            }
+        }
+    }
+    Ok(largest_ns.filter(|ns| *ns > 0))
 }
 
 impl Reader {
@@ -230,7 +272,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         day_ns: 0,
         last_ns: 0,
         places: 0,
-        threshold_ns: None,
+        threshold_ns: largest_threshold(source)?,
+        below_threshold: 0,
+        no_time: 0,
         fastest_ns: i64::MAX,
     };
     each_line(source, sink, |line, sink| {
@@ -239,15 +283,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.is_relative = true;
             return Ok(());
         }
-        if text.is_empty() || is_header(text) || text.starts_with("Tracing ") {
-            if let Some(at) = text.find("slower than ") {
-                let mut rest = &text[at + 12..];
-                let (number, unit) = (word(&mut rest), word(&mut rest));
-                reader.threshold_ns = scaled(number, 1_000_000).filter(|_| unit.starts_with("ms"));
-                if reader.threshold_ns.is_none() {
-                    return Err(Bad::new("", "slower than N ms", text).into());
-                }
-            }
+        if let Some(threshold) = threshold_of(text) {
+            threshold?;
+            return Ok(());
+        }
+        if text.is_empty() || is_header(text) {
             return Ok(());
         }
         if is_csv_header(text) {
@@ -257,6 +297,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if let Some(row) = reader.row(text, sink)? {
             reader.tell(sink);
             reader.fastest_ns = reader.fastest_ns.min(row.latency_ns);
+            // Printed as rounded: what took a little longer may have just the threshold's latency.
+            if reader
+                .threshold_ns
+                .is_some_and(|least_ns| row.latency_ns < least_ns)
+            {
+                reader.below_threshold += 1;
+                sink.record_without_row();
+                return Ok(());
+            }
+            reader.no_time += u64::from(row.latency_ns == 0);
             sink.op(Layer::Syscall, row)?;
         }
         Ok(())
@@ -271,9 +321,31 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     if let Some(threshold_ns) = threshold_ns {
         sink.slower_than(Layer::Syscall, threshold_ns);
     }
+    if let (Some(threshold_ns), 1..) = (reader.threshold_ns, reader.below_threshold) {
+        sink.missing(
+            format!(
+                "{} of runs with a lower threshold",
+                counted(reader.below_threshold, "operation")
+            ),
+            format!(
+                "another run in {} logged only what took over {} ms, and so all are read; import each run alone to have them",
+                source.name(),
+                threshold_ns as f64 / 1e6
+            ),
+        );
+    }
+    if reader.no_time > 0 {
+        sink.missing(
+            format!("how long {} took", counted(reader.no_time, "operation")),
+            match reader.csv_unit_ns {
+                Some(_) => "the log says 0 us, which is less than 1 us; they count as 0",
+                None => "the log says 0.00 ms, which is less than 5 us; they count as 0",
+            },
+        );
+    }
     if reader.places > 0 {
         sink.unseen(
-            format!("offsets of {} operations", reader.places),
+            format!("offsets of {}", counted(reader.places, "operation")),
             "text tells whole KiB only; CSV (-j) tells bytes",
         );
     }
@@ -309,5 +381,54 @@ mod tests {
         let text = "8.850    my app 2       4762   R 8192      11.26 data 1";
         let expected = ["8.850", "my app 2", "4762", "R", "8192", "", "11.26", "data 1"];
         assert_eq!(fields(text, false), Some(expected));
+    }
+
+    #[test]
+    fn one_threshold_is_true_of_all_rows() {
+        let header = "TIME     COMM             PID     T BYTES   OFF_KB   LAT(ms) FILENAME\n";
+        let run = |said: &str, rows: &[&str]| {
+            let rows: String = rows
+                .iter()
+                .map(|latency| {
+                    format!("14:21:38 dockerd          171259  O 0       0           {latency} os-release\n")
+                })
+                .collect();
+            format!("$ sudo ./fsslower -t ext4\nTracing ext4 operations{said} Hit Ctrl-C to end.\n{header}{rows}^C\n")
+        };
+        let read = |log: &str| {
+            let summary = crate::testing::import(&FORMAT, log).unwrap();
+            let missing: Vec<String> = summary.missing.iter().map(|unseen| unseen.what.clone()).collect();
+            (summary.rows, summary.layers["syscall"].slower_than_ns, missing)
+        };
+        let (of_1_ms, of_all) = (" slower than 1 ms...", "...");
+        let lower = "2 operations of runs with a lower threshold".to_owned();
+        // Whichever run comes first.
+        for log in [
+            run(of_1_ms, &["6.85"]) + &run(of_all, &["0.00", "0.90", "1.00"]),
+            run(of_all, &["0.00", "0.90", "1.00"]) + &run(of_1_ms, &["6.85"]),
+        ] {
+            assert_eq!(read(&log), (2, Some(1_000_000), vec![lower.clone()]), "{log}");
+        }
+        // What logged nothing left nothing out.
+        let log = run(of_1_ms, &[]) + &run(of_all, &["0.00", "0.90"]);
+        assert_eq!(
+            read(&log),
+            (2, None, vec!["how long 1 operation took".to_owned()])
+        );
+    }
+
+    #[test]
+    fn tags_of_a_page_and_what_it_leaves_out_are_no_rows() {
+        let log = "<pre class=\"file\">\nTracing XFS operations slower than 10 ms\n\
+            TIME     COMM           PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n\
+            09:22:58 b'yum'         77726  S 0       0         567.45 b'packages.db-journal'\n\
+            << OUTPUT ABRIDGED >>\n</pre>\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!(
+            (summary.rows, summary.missing.len()),
+            (1, 1),
+            "{:?}",
+            summary.missing
+        );
     }
 }
