@@ -6,9 +6,9 @@ use super::snapshots::{is_beside, of_one_folder, Moments};
 use super::stamps::stamp_ns;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
-use crate::records::each_line;
+use crate::records::{each_line, of_shell};
 use crate::sink::Sink;
-use crate::text::integer;
+use crate::text::{counted, integer};
 use crate::ImportError;
 use case::schema::SubjectKind;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ fn header(line: &str) -> Option<Vec<u32>> {
 fn recognise(head: &Head) -> bool {
     let mut lines = head
         .filled_lines()
-        .skip_while(|line| stamp_ns(line).is_some() || is_beside(line));
+        .skip_while(|line| stamp_ns(line).is_some() || is_beside(line) || of_shell(line.as_bytes()));
     let Some(cpus) = lines.next().and_then(header) else {
         return false;
     };
@@ -69,7 +69,8 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
-        if text.is_empty() {
+        // A prompt may hold a colon, as rows do.
+        if text.is_empty() || of_shell(text.as_bytes()) {
             return Ok(());
         }
         if let Some(cpus) = header(text) {
@@ -90,7 +91,10 @@ impl Reader {
         }
         let words: Vec<&str> = rest.split_whitespace().collect();
         if words.len() < self.cpus.len() || self.cpus.is_empty() {
-            let expected = format!("{} counts, one per CPU of the header", self.cpus.len());
+            let expected = format!(
+                "{}, one per CPU of the header",
+                counted(self.cpus.len() as u64, "count")
+            );
             return Err(Bad::new("", expected, text).into());
         }
         let mut counts = Vec::new();
@@ -201,5 +205,17 @@ mod tests {
             (summary.start_unix_ns, summary.rows),
             (Some(1_597_312_810_000_000_000), 2)
         );
+    }
+
+    #[test]
+    fn a_prompt_above_a_snapshot_is_no_row() {
+        let snapshot = |prompt: &str, count: u32| {
+            format!("{prompt} cat /proc/interrupts \n     CPU0\n 33:  {count}  PCI-MSI-edge  nvme0q1\n")
+        };
+        for prompt in ["[me@db1 ~]$", "root@db1:/var#", "$", "bash-5.2$"] {
+            let log = snapshot(prompt, 5) + &snapshot(prompt, 9) + prompt;
+            let summary = crate::testing::import(&FORMAT, &log).unwrap();
+            assert_eq!((summary.records, summary.rows), (2, 2), "{prompt}");
+        }
     }
 }
