@@ -1,8 +1,13 @@
 //! What people have at hand and whodisk does not read, and what to import instead: known by a line that it prints.
 use crate::format::Head;
 
+const OF_DISTRIBUTIONS: &str =
+    "it tells no times of block requests; of distributions biolatency's are read: biolatency -D 1";
+const OF_UNIX: &str =
+    "of Solaris iostat -xn -T d 1 is read, of FreeBSD iostat -x 1; of sar only that of sysstat (Linux)";
+
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 15] = [
+const KNOWN: [(&[&str], &str, &str); 27] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -27,6 +32,46 @@ const KNOWN: [(&[&str], &str, &str); 15] = [
         &["Tracing ", " operation latency... Hit Ctrl-C"],
         "what ext4dist and its kin print",
         "ext4slower 0 prints every operation; of distributions biolatency's are read",
+    ),
+    (
+        &["Tracing ", " functions for "],
+        "what funclatency prints",
+        OF_DISTRIBUTIONS,
+    ),
+    (&["funclatency"], "what funclatency prints", OF_DISTRIBUTIONS),
+    (
+        &["Tracing run queue latency"],
+        "what runqlat prints",
+        OF_DISTRIBUTIONS,
+    ),
+    (&["runqlat"], "what runqlat prints", OF_DISTRIBUTIONS),
+    (
+        &["Tracing on-CPU time"],
+        "what cpudist prints",
+        OF_DISTRIBUTIONS,
+    ),
+    (&["cpudist"], "what cpudist prints", OF_DISTRIBUTIONS),
+    (
+        &["%busy", "avque", "r+w/s"],
+        "sar -d of Solaris or another Unix",
+        OF_UNIX,
+    ),
+    (
+        &["device", "r+w/s", "blks/s"],
+        "sar of macOS",
+        "it does not tell how long requests took, nor does iostat of macOS",
+    ),
+    (&["SunOS ", " 5."], "a log of Solaris", OF_UNIX),
+    (&["kps", "tps", "serv"], "iostat of Solaris without -x", OF_UNIX),
+    (
+        &["KB/t", "tps", "MB/s"],
+        "iostat of macOS or of a BSD without -x",
+        "it does not tell how long requests took: on FreeBSD iostat -x 1 does, and is read; that of macOS has no such option",
+    ),
+    (
+        &["% tm_act", "Kbps", "tps"],
+        "iostat of AIX",
+        "its columns are not read: whodisk import --as series reads a CSV of any columns, with --map",
     ),
     (
         &["PID", "COMM", "DISK", "I/O", "AVGms"],
@@ -134,6 +179,39 @@ mod tests {
             of("     0.032 ( 0.016 ms): cat/1234 pread64(fd: 3, buf: 0x7f, count: 4096) = 4096\n"),
             Some("perf trace's lines")
         );
+        for (line, what) in [
+            (
+                "# funclatency '/srv/nginx:ngx_process_events_and_timers' -m",
+                "what funclatency prints",
+            ),
+            (
+                "Tracing 1 functions for \"vfs_read\"... Hit Ctrl-C to end.",
+                "what funclatency prints",
+            ),
+            (
+                "23:59:44 device %busy avque r+w/s blks/s avwait avserv",
+                "sar -d of Solaris or another Unix",
+            ),
+            ("07:39:12   device    r+w/s    blks/s", "sar of macOS"),
+            (
+                "SunOS unknown 5.10 Generic_141445-09 i86pc    04/19/2011",
+                "a log of Solaris",
+            ),
+            (
+                " tin tout kps tps serv  kps tps serv   us sy wt id",
+                "iostat of Solaris without -x",
+            ),
+            (
+                "    KB/t tps  MB/s     KB/t tps  MB/s  us sy id   1m   5m   15m",
+                "iostat of macOS or of a BSD without -x",
+            ),
+            (
+                "Disks:        % tm_act     Kbps      tps    Kb_read   Kb_wrtn",
+                "iostat of AIX",
+            ),
+        ] {
+            assert_eq!(of(&format!("\n{line}\n")), Some(what), "{line}");
+        }
         assert_eq!(
             (of(""), of("Tracing block device I/O... Hit Ctrl-C to end.\n")),
             (None, None)

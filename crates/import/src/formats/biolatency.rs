@@ -49,8 +49,48 @@ fn recognise(head: &Head) -> bool {
     has_bins && (of_disks || is_bare(head)) && !of_irqs || head.has_line(|line| dictionary(line).is_some())
 }
 
-/// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them: other tools name what they trace.
+/// Tools that print such histograms of other times, and mostly do not say so but in the command.
+const OTHER_TOOLS: [&str; 21] = [
+    "funclatency",
+    "funcslower",
+    "runqlat",
+    "runqlen",
+    "cpudist",
+    "ext4dist",
+    "xfsdist",
+    "btrfsdist",
+    "nfsdist",
+    "zfsdist",
+    "fsdist",
+    "argdist",
+    "hardirqs",
+    "softirqs",
+    "dbstat",
+    "tcprtt",
+    "tcpconnlat",
+    "llcstat",
+    "readahead",
+    "klockstat",
+    "wakeuptime",
+];
+
+/// Whether a line is the command of such a tool: `# /usr/share/bcc/tools/funclatency -m vfs_read`, `$ sudo runqlat-bpfcc 1`.
+fn is_of_other_tool(line: &str) -> bool {
+    line.split_whitespace().any(|word| {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        OTHER_TOOLS.iter().any(|tool| {
+            let end = program.strip_prefix(tool);
+            end.is_some_and(|end| matches!(end, "" | ".py" | ".bt" | "-bpfcc"))
+        })
+    })
+}
+
+/// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them: other tools name what they trace, or their
+/// command does.
 fn is_bare(head: &Head) -> bool {
+    if head.filled_lines().take(200).any(is_of_other_tool) {
+        return false;
+    }
     head.filled_lines().take(200).all(|line| {
         let of_bpftrace = bpftrace_map(line).is_some()
             || line.starts_with(['[', '(']) && bpftrace_bin(line, 1).is_some()
@@ -358,6 +398,10 @@ mod tests {
             "Tracing run queue latency... Hit Ctrl-C to end.",
             "operation = read",
             "pid = 7 bash",
+            "    # funclatency '/srv/nginx:ngx_process_events_and_timers' -m",
+            "$ sudo /usr/share/bcc/tools/runqlat 10 1",
+            "root@db1:~# cpudist-bpfcc",
+            "# bpftrace runqlat.bt",
         ] {
             let head = Head {
                 name: "log".into(),
