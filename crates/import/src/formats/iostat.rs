@@ -2,18 +2,19 @@
 //!
 //! The first report of a run of iostat averages since the machine's start: it is left out if another follows and the log has the run's begin (its `Linux`
 //! line). Without `-t` reports have no moment but what a script wrote above a run. A device that comes again, without a header between, begins a report (`grep`).
-//! A table ends with a blank line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c,
-//! common.c (cprintf_unit).
+//! A table ends with a blank line, a shell's prompt or a sentence; those of other things (`sar -A`) are passed over. What a mail or a page wrapped
+//! is joined again: a header that goes on in the next line, and rows that do. Source: sysstat's iostat.c, pr_stats.c,
+//! common.c (cprintf_unit); of Solaris and FreeBSD (`iostat -x`), whose headers have names of their own, iostat(1M) and iostat(8).
 use super::calendar::{date_ns, time_of_day_ns};
 use super::snapshots::is_beside;
 use super::stamps::{moment, stamp_ns};
 use super::sysstat_rows;
 use crate::clock::Clock;
-use crate::error::Bad;
+use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
-use crate::records::each_line;
+use crate::records::{each_line, is_prose, of_shell};
 use crate::sink::Sink;
-use crate::text::number;
+use crate::text::{counted, number};
 use crate::ImportError;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,15 +41,26 @@ pub const FORMAT: Format = Format {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Place of the device's name in a header of iostat: it stands first, or last (`-h`).
+/// Whether a header is of Solaris or FreeBSD, by the columns of bytes.
+fn is_of_unix(words: &[&str]) -> bool {
+    let is_column = |word: &&str| matches!(*word, "kr/s" | "Kr/s" | "Mr/s");
+    words.iter().any(is_column)
+}
+
+/// Place of the device's name in a header of iostat: it stands first, or last (`-h`; Solaris `-n`).
 fn iostat_header(words: &[&str]) -> Option<usize> {
-    let is_name = |word: &&str| word.trim_end_matches(':') == "Device";
+    let is_name = |word: &&str| match word.trim_end_matches(':') {
+        "Device" => true,
+        "device" | "disk" => is_of_unix(words),
+        _ => false,
+    };
     let at = match words {
         [first, ..] if is_name(first) => 0,
         [.., last] if is_name(last) => words.len() - 1,
         _ => return None,
     };
-    let is_column = |word: &&str| matches!(*word, "%util" | "tps") || word.ends_with("await");
+    // The last columns may stand in the next line.
+    let is_column = |word: &&str| matches!(*word, "%util" | "tps" | "r/s") || word.ends_with("await");
     words.iter().any(is_column).then_some(at)
 }
 
@@ -107,7 +119,8 @@ fn without_header(head: &Head) -> Option<&str> {
     let lines: Vec<&str> = head.filled_lines().take(20).collect();
     let rows = lines.iter().filter(|line| device_of_row(line).is_some()).count();
     let device = lines.iter().find_map(|line| device_of_row(line))?;
-    (2 * rows > lines.len() && !has_header(head)).then_some(device)
+    // Of two lines, if they are wrapped.
+    (2 * rows >= lines.len() && !has_header(head)).then_some(device)
 }
 
 fn has_header(head: &Head) -> bool {
@@ -177,8 +190,15 @@ struct Reader {
     places: HashMap<String, usize>,
     /// Records that these rows are.
     records: u64,
-    /// A device of which the values stand in the next line (`-h` of old versions).
-    named_before: Option<String>,
+    /// Words of a row that goes on in the next line: a device (`-h` of old versions), or what a wrapped line holds.
+    held: Vec<String>,
+    /// What a mail's soft line break (`=` at the end) cut off.
+    soft: String,
+    /// The header at hand went on in a second line: rows may, too.
+    is_wrapped: bool,
+    /// Rows of the table at hand, and the device of the last one.
+    rows_of_table: u64,
+    last_device: String,
     /// Reports of runs of which the log lacks the begin.
     lacks_begin: bool,
     /// Averages of sar (`Average:`), and its rows.
@@ -197,6 +217,7 @@ struct Reader {
     /// Blanks before the words of the header at hand.
     indent: usize,
     groups: sysstat_rows::Groups,
+    impossible: sysstat_rows::Impossible,
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
@@ -236,7 +257,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         report: Vec::new(),
         places: HashMap::new(),
         records: 0,
-        named_before: None,
+        held: Vec::new(),
+        soft: String::new(),
+        is_wrapped: false,
+        rows_of_table: 0,
+        last_device: String::new(),
         lacks_begin: false,
         means: 0,
         rows_of_sar: 0,
@@ -250,9 +275,18 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         in_one_line: false,
         indent: 0,
         groups: sysstat_rows::Groups::default(),
+        impossible: sysstat_rows::Impossible::default(),
     };
     each_line(source, sink, |line, sink| {
-        let text = western(line.text);
+        let joined = match std::mem::take(&mut reader.soft) {
+            soft if soft.is_empty() => Cow::Borrowed(line.text),
+            soft => Cow::Owned(soft + line.text),
+        };
+        if let Some(begin) = softly_broken(&joined) {
+            reader.soft = begin.to_owned();
+            return Ok(());
+        }
+        let text = western(&joined);
         if let Some(columns) = text.strip_prefix(SADF) {
             reader.begin_sadf(columns, sink);
             return Ok(());
@@ -261,13 +295,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return reader.sadf_row(&text, sink);
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if let Some(device) = reader.named_before.take() {
-            let words = [&[device.as_str()][..], &words[..]].concat();
-            if words.len() != reader.columns.len() {
-                let expected = format!("the {} values of {device}", reader.columns.len() - 1);
-                return Err(Bad::new("", expected, line.text).into());
-            }
-            return reader.row(&words, sink);
+        if !reader.held.is_empty() {
+            return reader.held_row(&words, &text, sink);
         }
         let Some(first) = words.first().copied() else {
             reader.table = Table::Other;
@@ -279,15 +308,19 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             }
             return Ok(());
         }
+        // Whatever the next command prints is in no table of this one.
+        if reader.table != Table::Other && of_shell(text.as_bytes()) {
+            reader.end_table();
+            return Ok(());
+        }
         if first == "Linux" && words.get(1).is_some_and(|word| word.starts_with("OSW")) {
             reader.end_run(sink)?;
             reader.oswatcher(&words);
         } else if first == "Linux" && words.len() > 3 {
             reader.end_run(sink)?;
             reader.system(&words);
-        } else if first == "avg-cpu:" {
-            reader.table = Table::Other;
-            reader.headers.clear();
+        } else if first == "avg-cpu:" || is_title_of_unix(&words) {
+            reader.end_table();
         } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
             reader.is_at(ns, sink)?;
         } else if is_meant_as_moment(&words) {
@@ -298,6 +331,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.begin_iostat(&words, at, logged_ns, sink)?;
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
+        } else if reader.table == Table::Iostat && sysstat_rows::are_columns(&words) {
+            reader.header_goes_on(&words, &text)?;
         } else if reader.table == Table::Sar && is_comment(&words) {
         } else if reader.table == Table::Sar && is_header(&words) {
             reader.table = Table::Other;
@@ -309,10 +344,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         } else if let (false, Some(ns)) = (words.len() == reader.columns.len(), stamp_ns(&text)) {
             reader.is_at(ns, sink)?;
             reader.table = Table::Other;
-        } else if let ([device], Table::Iostat, 0, 3..) =
-            (&words[..], reader.table, reader.device_at, reader.columns.len())
-        {
-            reader.named_before = Some((*device).to_owned());
+        } else if reader.goes_on(&words) {
+            reader.held = words.iter().map(|word| (*word).to_owned()).collect();
         } else if words.len() == reader.columns.len() {
             if !reader
                 .groups
@@ -323,12 +356,22 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.row(&words, sink)?;
         } else {
             let expected = format!("{} columns, as the header says", reader.columns.len());
+            if is_prose(&text) {
+                reader.end_table();
+            }
             return Err(Bad::new("", expected, line.text).into());
         }
         Ok(())
     })?;
     reader.end_run(sink)?;
     std::mem::take(&mut reader.groups).tell(sink);
+    std::mem::take(&mut reader.impossible).tell(sink);
+    if let Some(device) = reader.held.first() {
+        sink.missing(
+            format!("the values of {device} in its last row"),
+            "the log ends before they do",
+        );
+    }
     if reader.reports == 0 && reader.rows_of_sar == 0 && reader.means > 0 {
         return Err(ImportError::content(
             source.path(),
@@ -340,11 +383,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     }
     if reader.reports == 0 && !reader.has_sar {
         let hint = "take it with iostat -x 1, or print it with sar -d";
-        let found = "none";
+        let found = "none in the lines that are read (those of a page around the log are not)";
         return Err(ImportError::content(
             source.path(),
             "end",
-            "a table of devices",
+            "a table of devices: a header (Device ... or DEV ...), and rows below it",
             found,
             hint,
         ));
@@ -385,15 +428,19 @@ pub(super) fn western(line: &str) -> Cow<'_, str> {
     if line.is_ascii() {
         return Cow::Borrowed(line);
     }
-    let halves = [
+    let names = [
+        // What old versions put in front of the time.
+        ("\u{6642}\u{9593}", "Time"),
+        ("\u{65f6}\u{95f4}", "Time"),
+        ("\u{ff1a}", ":"),
         ("\u{4e0a}\u{5348}", " AM "),
         ("\u{5348}\u{524d}", " AM "),
         ("\u{4e0b}\u{5348}", " PM "),
         ("\u{5348}\u{5f8c}", " PM "),
     ];
-    let text = halves
+    let text = names
         .iter()
-        .fold(line.to_owned(), |text, (half, plain)| text.replace(half, plain));
+        .fold(line.to_owned(), |text, (name, plain)| text.replace(name, plain));
     let plain = text.chars().filter_map(|letter| match letter {
         // Year, month; day; hour, minute; second.
         '\u{5e74}' | '\u{6708}' => Some('-'),
@@ -413,7 +460,7 @@ fn is_meant_as_moment(words: &[&str]) -> bool {
     let is_date = |word: &str| ['/', '-', '.'].iter().any(|mark| is_of(word, &[*mark]));
     let is_time = |word: &str| is_of(word.split(['.', ',', '+', '-', 'Z']).next().unwrap_or(""), &[':']);
     match words {
-        ["Time:", time] | ["Time:", time, "AM" | "PM"] => is_time(time),
+        ["Time:", time] | ["Time:", time, "AM" | "PM"] | ["Time:", "AM" | "PM", time] => is_time(time),
         [date, time] | [date, time, "AM" | "PM"] | [date, "AM" | "PM", time] => {
             is_date(date) && is_time(time)
         }
@@ -422,6 +469,27 @@ fn is_meant_as_moment(words: &[&str]) -> bool {
             .is_some_and(|(date, time)| is_date(date) && is_time(time)),
         _ => false,
     }
+}
+
+/// What stands above each table of Solaris and FreeBSD.
+fn is_title_of_unix(words: &[&str]) -> bool {
+    matches!(words, ["extended", "device" | "disk", "statistics", ..])
+}
+
+/// The line before a soft line break of a mail (quoted-printable, RFC 2045: lines of up to 76 letters, `=` at the end).
+fn softly_broken(line: &str) -> Option<&str> {
+    let begin = line.strip_suffix('=')?;
+    let is_rule = begin.ends_with('=') || begin.trim_start().starts_with('=');
+    (!is_rule && begin.contains(char::is_whitespace)).then_some(begin)
+}
+
+/// A row of something else, of which the words are as many: a rate or a number is no device's name, though names of volumes may be numbers.
+fn is_misread(device: &str, values: &[(Rc<str>, f64)]) -> bool {
+    let is_too_busy = || {
+        let mut busy = values.iter().filter(|(column, _)| &**column == "%util");
+        busy.any(|(_, percent)| *percent > 100.0)
+    };
+    device.ends_with("/s") || number(device, "").is_ok() && is_too_busy()
 }
 
 /// `COM` and what somebody wrote into the file.
@@ -500,12 +568,70 @@ impl Reader {
         }
     }
 
-    fn write(&self, rows: Vec<Row>, sink: &mut Sink) -> Result<(), ImportError> {
+    fn write(&mut self, rows: Vec<Row>, sink: &mut Sink) -> Result<(), ImportError> {
         for (time_ns, device, values) in rows {
             let values: Vec<(&str, f64)> = values.iter().map(|(column, value)| (&**column, *value)).collect();
-            sysstat_rows::write(time_ns, &self.host, &device, &values, sink)?;
+            sysstat_rows::write(time_ns, &self.host, &device, &values, &mut self.impossible, sink)?;
         }
         Ok(())
+    }
+
+    /// What comes next is no row, and no other table of this report.
+    fn end_table(&mut self) {
+        self.table = Table::Other;
+        self.headers.clear();
+    }
+
+    /// A line of columns without a device: the header above it goes on, or that of one row does.
+    fn header_goes_on(&mut self, words: &[&str], text: &str) -> Result<(), Bad> {
+        match (self.device_at, self.rows_of_table) {
+            (0, 0) => {
+                self.columns.extend(words.iter().map(|word| Rc::from(*word)));
+                self.is_wrapped = true;
+            }
+            (0, 1) => {
+                self.columns.truncate(1);
+                self.columns.extend(words.iter().map(|word| Rc::from(*word)));
+                self.held = vec![self.last_device.clone()];
+            }
+            _ => {
+                let expected = "the columns in the header, each row in one line (the table is wrapped: which values are whose cannot be told)";
+                return Err(Bad::new("", expected, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row goes on in the next line.
+    fn goes_on(&self, words: &[&str]) -> bool {
+        let is_short = words.len() < self.columns.len();
+        let begins = words.first().is_some_and(|device| number(device, "").is_err());
+        let is_named = words.len() == 1 && self.columns.len() > 2;
+        let are_values = || words[1..].iter().all(|word| value(word, "").is_ok());
+        self.table == Table::Iostat
+            && self.device_at == 0
+            && is_short
+            && (is_named || self.is_wrapped && begins && are_values())
+    }
+
+    /// The next words of a row that went on.
+    fn held_row(&mut self, words: &[&str], text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        let mut held = std::mem::take(&mut self.held);
+        let device = held[0].clone();
+        held.extend(words.iter().map(|word| (*word).to_owned()));
+        if held.len() < self.columns.len() && self.is_wrapped && !words.is_empty() {
+            self.held = held;
+            return Ok(());
+        }
+        if held.len() != self.columns.len() {
+            let expected = format!(
+                "the {} of {device}",
+                counted(self.columns.len() as u64 - 1, "value")
+            );
+            return Err(Bad::new("", expected, text).into());
+        }
+        let words: Vec<&str> = held.iter().map(String::as_str).collect();
+        self.row(&words, sink)
     }
 
     /// A run of iostat ends. If it had one report only, that is all there is.
@@ -552,11 +678,13 @@ impl Reader {
         Ok(())
     }
 
-    /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9: its day is that of the run, or the one after.
+    /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9 (also of what [`western`] has made `Time:`): its day is that of the run, or the one after.
     fn time_line(&self, words: &[&str]) -> Option<i64> {
         let of_day = match words {
             ["Time:", time] => time_of_day_ns(time, ""),
-            ["Time:", time, half @ ("AM" | "PM")] => time_of_day_ns(time, half),
+            ["Time:", time, half @ ("AM" | "PM")] | ["Time:", half @ ("AM" | "PM"), time] => {
+                time_of_day_ns(time, half)
+            }
             _ => None,
         }?;
         Some(self.later(self.day_ns? + of_day))
@@ -573,6 +701,7 @@ impl Reader {
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
         (self.table, self.device_at) = (table, device_at);
         self.has_sar |= matches!(table, Table::Sar | Table::Sadf);
+        (self.is_wrapped, self.rows_of_table) = (false, 0);
         self.columns = words.iter().map(|word| Rc::from(*word)).collect();
     }
 
@@ -603,6 +732,8 @@ impl Reader {
             return Ok(());
         }
         self.headers = vec![header];
+        // Solaris and FreeBSD mark no begin of a run; a log of theirs mostly has it.
+        self.has_begin |= self.reports == 0 && is_of_unix(words);
         self.begin_report(logged_ns, sink)
     }
 
@@ -635,7 +766,7 @@ impl Reader {
         })
     }
 
-    fn row(&mut self, words: &[&str], sink: &mut Sink) -> Result<(), crate::error::RecordError> {
+    fn row(&mut self, words: &[&str], sink: &mut Sink) -> Result<(), RecordError> {
         let is_sar = self.table == Table::Sar;
         let device = words[self.device_at];
         let first = if is_sar { self.words_of_time() } else { 0 };
@@ -651,6 +782,11 @@ impl Reader {
             self.rows_of_sar += 1;
             return Ok(self.write(vec![(time_ns, device.to_owned(), values)], sink)?);
         }
+        if is_misread(device, &values) {
+            return Err(Bad::new("column Device", "a device's name", device).into());
+        }
+        self.rows_of_table += 1;
+        device.clone_into(&mut self.last_device);
         if self.comes_again(device) {
             self.headers.truncate(1);
             self.begin_report(None, sink)?;
@@ -692,7 +828,7 @@ impl Reader {
     }
 
     /// `host;10;2026-11-24 10:54:32 UTC;sda;1.60;...`; seconds since 1970 with `-U`.
-    fn sadf_row(&self, text: &str, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
+    fn sadf_row(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         let fields: Vec<&str> = text.trim().split(';').collect();
         if fields.len() == 4 {
             // A restart, or a comment.
@@ -723,7 +859,7 @@ impl Reader {
             let values: Vec<(&str, f64)> = rates
                 .map(|(column, word)| Ok((&**column, value(word, column)?)))
                 .collect::<Result<_, Bad>>()?;
-            sysstat_rows::write(time_ns, host, device[0], &values, sink)?;
+            sysstat_rows::write(time_ns, host, device[0], &values, &mut self.impossible, sink)?;
         }
         Ok(())
     }
@@ -1090,5 +1226,124 @@ mod tests {
         );
         assert_eq!(moments(&log), (1_795_517_672, 0, false));
         assert_eq!(samples(&log), Ok(1));
+    }
+
+    #[test]
+    fn what_comes_behind_a_table_is_no_row_of_it() {
+        let table = "avg-cpu:  %user   %idle\n           1.0    99.0\n\n\
+            \x20    r/s     rkB/s r_await  %util Device\n    6.90    222.14   12.58   96.0 nvme0n1\n";
+        let bench = "    1    103152    103581   809 MiB/s\n    2    199008     99710   779 MiB/s\n";
+        let prompt = "me@pve:~$ sudo rbd bench --io-type write image01\n";
+        let rows = |log: &str| {
+            let summary = import(log).unwrap();
+            (summary.records, summary.left_out)
+        };
+        assert_eq!(rows(&format!("{table}{prompt}{bench}")), (1, 0));
+        assert_eq!(
+            rows(&format!("```\n{table}```\nand the benchmark:\n```\n{bench}```\n")),
+            (1, 0)
+        );
+        // A sentence is told, and ends the table.
+        let sentence = "and this is what the benchmark says:\n";
+        let error = samples(&format!("{table}{sentence}{bench}")).unwrap_err();
+        assert!(error.contains("line 6: expected 5 columns"), "{error}");
+        // Nor is a rate a device, wherever it stands; names of volumes may be numbers.
+        let error = samples(&format!("{table}{bench}")).unwrap_err();
+        assert!(
+            error.contains("line 6, column Device: expected a device's name, found 'MiB/s'"),
+            "{error}"
+        );
+        let of = |row: &str| samples(&format!("{table}{row}\n"));
+        assert_eq!(of("0.01  0.29  60.92  0.00 36006016"), Ok(2));
+        assert!(of("0.01  0.29  60.92  809 36006016").is_err());
+    }
+
+    #[test]
+    fn what_a_mail_wrapped_is_joined() {
+        let header = "Device         rrqm/s   wrqm/s     r/s     w/s    rMB/s    wMB/s\navgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n";
+        let row = |device: &str| {
+            format!("{device}        8280.50 16352.50  971.50 1231.00    65.53    68.65\n124.77     3.20    1.17    0.69    1.54   0.64 142.00\n")
+        };
+        let log = format!("{header}{}{}", row("nvme2n1"), row("md0"));
+        let summary = import(&log).unwrap();
+        // Of each: two rates and two throughputs with their sums, size, queue, three latencies, busy.
+        assert_eq!((summary.records, summary.rows), (2, 2 * 12));
+        let quoted: String = log.lines().map(|line| format!("> > {line}\n")).collect();
+        assert_eq!(samples(&quoted), Ok(2));
+        let short = log.replace(" 142.00", "");
+        let error = samples(&short).unwrap_err();
+        assert!(
+            error.contains("line 5: expected the 13 values of nvme2n1"),
+            "{error}"
+        );
+        let cut = import(&(log.clone() + "sdb  1.0  2.0  3.0  4.0  5.0  6.0\n")).unwrap();
+        assert_eq!(cut.missing[0].what, "the values of sdb in its last row");
+        // Soft line breaks.
+        let soft = log
+            .replace("\navgrq-sz", " =\n  avgrq-sz")
+            .replace("\n124.77", "  12=\n4.77");
+        assert_eq!(import(&soft).unwrap().rows, 2 * 12);
+        assert_eq!(
+            [
+                softly_broken("=== 1 ="),
+                softly_broken("= 1 =="),
+                softly_broken("a ="),
+                softly_broken("a")
+            ],
+            [None, None, Some("a "), None]
+        );
+    }
+
+    #[test]
+    fn a_page_may_wrap_the_table_of_one_device() {
+        let log = |rows: &str| {
+            format!("Device: rrqm/s wrqm/s r/s w/s rMB/s\n{rows}wMB/s avgrq-sz avgqu-sz await %util\n81.09 1010.19 142.74 866.47 100.00\n")
+        };
+        let row = "sda 0.00 0.20 1.00 163.40 0.00\n";
+        let summary = import(&log(row)).unwrap();
+        assert_eq!((summary.records, summary.rows), (2, 10));
+        let error = samples(&log(&format!("{row}{}", row.replace("sda", "sdb")))).unwrap_err();
+        assert!(
+            error.contains("line 4") && error.contains("the table is wrapped"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn old_versions_print_the_time_in_any_language() {
+        for time in [
+            "\u{6642}\u{9593}: 20\u{6642}45\u{5206}12\u{79d2}",
+            "\u{6642}\u{9593}: \u{5348}\u{5f8c} 08\u{6642}45\u{5206}12\u{79d2}",
+            "\u{65f6}\u{95f4}\u{ff1a} 20\u{65f6}45\u{5206}12\u{79d2}",
+        ] {
+            let day = "2026\u{5e74}11\u{6708}24\u{65e5}";
+            let log = format!("Linux 2.6.18-371.el5 (host) \t{day}\n\n{time}\n{DISK}");
+            assert_eq!(moments(&log), (1_795_478_400 + 74_712, 0, false), "{time}");
+        }
+    }
+
+    #[test]
+    fn tables_of_solaris_and_freebsd_are_read() {
+        let report = |second: &str, rows: &str| {
+            format!("Tue Nov 24 10:54:{second} 2026\n                 extended device statistics                 \n{rows}")
+        };
+        let of_solaris = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b \n\
+            sd0      52.6   21.9  633.1  144.4  0.0  0.4    5.8   0  18 \n\
+            nfs1      0.0    0.0    0.0    0.0  0.0  0.0    0.0   0   0 \n";
+        let with_names = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n\
+            \x20  52.6   21.9  633.1  144.4  0.1  0.4    0.2    5.6   0  18 c0t0d0\n";
+        let of_freebsd = "device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b  \n\
+            ada0          52      21    633.1    144.4     1     2     0     1    3  18 \n";
+        let read = |rows: &str| {
+            let log = ["31", "32", "33"].map(|second| report(second, rows)).concat();
+            let summary = import(&log).unwrap();
+            let begin = summary.start_unix_ns.unwrap() / SECOND;
+            (summary.records, summary.rows, begin, summary.end_ns / SECOND)
+        };
+        // The first report averages since the machine's start. Rates, throughputs, and their sums; queue, latency, busy; of what was idle no latency.
+        assert_eq!(read(of_solaris), (4, 2 * (9 + 8), 1_795_517_672, 1));
+        assert_eq!(read(with_names), (2, 2 * 9, 1_795_517_672, 1));
+        // Three latencies, and what is in flight at the end of a sample.
+        assert_eq!(read(of_freebsd), (2, 2 * 11, 1_795_517_672, 1));
     }
 }

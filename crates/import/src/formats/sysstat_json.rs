@@ -52,6 +52,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Clock::own("iostat's first report", SECOND)
     });
     let mut groups = sysstat_rows::Groups::default();
+    let mut impossible = sysstat_rows::Impossible::default();
     for host in hosts {
         let name = host["nodename"].as_str().unwrap_or("");
         let all = reports(host);
@@ -81,11 +82,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 None => number as i64 * SECOND,
             };
             for disk in report["disk"].as_array().into_iter().flatten() {
-                row(time_ns, name, disk, &mut groups, sink)?;
+                row(time_ns, name, disk, (&mut groups, &mut impossible), sink)?;
             }
         }
     }
     groups.tell(sink);
+    impossible.tell(sink);
     if !has_moments {
         sink.unseen(
             "when the samples were taken",
@@ -99,7 +101,7 @@ fn row(
     time_ns: i64,
     host: &str,
     disk: &Value,
-    groups: &mut sysstat_rows::Groups,
+    (groups, impossible): (&mut sysstat_rows::Groups, &mut sysstat_rows::Impossible),
     sink: &mut Sink,
 ) -> Result<(), ImportError> {
     let device = disk["disk_device"]
@@ -119,7 +121,7 @@ fn row(
         .iter()
         .filter_map(|(column, value)| Some((column.as_str(), value.as_f64()?)))
         .collect();
-    sysstat_rows::write(time_ns, host, device, &values, sink)
+    sysstat_rows::write(time_ns, host, device, &values, impossible, sink)
 }
 
 fn moment(report: &Value) -> Option<i64> {

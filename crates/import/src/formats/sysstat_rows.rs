@@ -1,8 +1,12 @@
 //! What iostat, sar and sadf say of a device, as metrics of the case. The names identify the columns; absent ones are not observed.
+//!
+//! Solaris and FreeBSD (`iostat -x`) have names of their own; source: their iostat(1M) and iostat(8).
 use crate::sink::Sink;
+use crate::text::counted;
 use crate::ImportError;
-use case::schema::{NameId, SubjectKind};
-use std::collections::BTreeSet;
+use case::schema::SubjectKind;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Metric, factor to base units, and the column that must have a value if this one is to count (a mean wait of no request is no value).
 fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
@@ -46,13 +50,111 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
         "areq-sz" => ("size_bytes", 1024.0, Some("tps")),
         // Sectors.
         "avgrq-sz" => ("size_bytes", 512.0, Some("tps")),
+        // Of Solaris and FreeBSD.
+        "kr/s" | "Kr/s" => ("read_throughput_bytes_per_s", 1024.0, None),
+        "kw/s" | "Kw/s" => ("write_throughput_bytes_per_s", 1024.0, None),
+        "Mr/s" => ("read_throughput_bytes_per_s", 1_048_576.0, None),
+        "Mw/s" => ("write_throughput_bytes_per_s", 1_048_576.0, None),
+        "ms/r" => ("read_latency_ns", 1e6, Some("r/s")),
+        "ms/w" => ("write_latency_ns", 1e6, Some("w/s")),
+        "svc_t" | "ms/t" => ("latency_ns", 1e6, None),
+        "%b" => ("busy_ratio", 0.01, None),
+        // Of the moment when a sample ends.
+        "qlen" => ("requests_in_flight", 1.0, None),
         _ => return None,
     })
 }
 
+/// Columns of which no metric is made.
+const NOT_READ: [&str; 8] = [
+    "rrqm/s", "wrqm/s", "drqm/s", "%rrqm", "%wrqm", "%drqm", "svctm", "dareq-sz",
+];
+
+/// Whether all words are columns of iostat.
+pub fn are_columns(words: &[&str]) -> bool {
+    let is_column = |word: &&str| metric(word).is_some() || NOT_READ.contains(word);
+    !words.is_empty() && words.iter().all(is_column)
+}
+
+/// What Solaris says of the queue above a device and of the device itself, and the column that both together are.
+const PARTS: [([&str; 2], &str); 2] = [(["wsvc_t", "asvc_t"], "svc_t"), (["wait", "actv"], "aqu-sz")];
+
 /// A mean that is longer, or more requests in flight, are no such thing: counters of the kernel that went below nought (md, dm; sysstat prints them as they are).
 const LATENCY_NS_MAX: f64 = 86_400e9;
 const IN_FLIGHT_MAX: f64 = 1e6;
+/// No device reads or writes more in a second: its bus does not (64 GB/s each way with PCIe 5.0 x16), nor does the memory of a host with many of them.
+const BYTES_PER_S_MAX: f64 = 1_099_511_627_776.0;
+/// One in each nanosecond.
+const OPERATIONS_PER_S_MAX: f64 = 1e9;
+/// The kernel counts the bytes of a request with 32 bits.
+const SIZE_BYTES_MAX: f64 = 4_294_967_296.0;
+
+/// Whether a value is one that no device can have: what its metric is called, the value, and all values of its sample.
+fn is_impossible(name: &str, value: f64, all: &[(&str, f64)]) -> bool {
+    if let Some(kind) = name.strip_suffix("throughput_bytes_per_s") {
+        let of = |name: &str| {
+            all.iter()
+                .find(|(other, _)| *other == name)
+                .map(|(_, value)| *value)
+        };
+        let operations = of(&format!("{kind}operations_per_s")).or_else(|| of("operations_per_s"));
+        // Rates may be rounded to whole ones. What is discarded crosses no bus.
+        return value > BYTES_PER_S_MAX && kind != "discard_"
+            || operations.is_some_and(|rate| value > SIZE_BYTES_MAX * (rate + 0.5));
+    }
+    match name {
+        "queue_depth" => value > IN_FLIGHT_MAX,
+        _ if name.ends_with("operations_per_s") => value > OPERATIONS_PER_S_MAX,
+        _ if name.ends_with("size_bytes") => value > SIZE_BYTES_MAX,
+        _ => name.ends_with("latency_ns") && value > LATENCY_NS_MAX,
+    }
+}
+
+/// Values that were left out since no device can have them: per device, in how many samples.
+#[derive(Default)]
+pub struct Impossible {
+    waits: BTreeMap<String, u64>,
+    rates: BTreeMap<String, u64>,
+}
+
+impl Impossible {
+    /// Leaves them out of a sample of this device.
+    fn leave_out(&mut self, device: &str, values: &mut Vec<(&'static str, f64)>) {
+        let all = values.clone();
+        let (mut has_waits, mut has_rates) = (false, false);
+        values.retain(|(name, value)| {
+            let is_wrong = is_impossible(name, *value, &all);
+            let is_wait = *name == "queue_depth" || name.ends_with("latency_ns");
+            has_waits |= is_wrong && is_wait;
+            has_rates |= is_wrong && !is_wait;
+            !is_wrong
+        });
+        for (has, samples) in [(has_waits, &mut self.waits), (has_rates, &mut self.rates)] {
+            if has {
+                *samples.entry(device.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// All rows were read.
+    pub fn tell(self, sink: &mut Sink) {
+        for (device, samples) in self.waits {
+            sink.missing(
+                format!(
+                    "how long requests of {device} took, or how many were in flight, in {}",
+                    counted(samples, "sample")
+                ),
+                "the log has a mean of more than a day there, or a million requests: the kernel's counters had gone wrong",
+            );
+        }
+        for (device, samples) in self.rates {
+            sink.missing(
+                format!("how much {device} read or wrote in {}", counted(samples, "sample")),
+                "the log has more there than any device does (1 TiB or a billion operations per second, or 4 GiB per operation): the kernel's counters had gone wrong",
+            );
+        }
+    }
+}
 
 /// Groups of devices (`iostat -g`), of which a blank stands before the name. Their rows are sums, behind those of their members.
 #[derive(Default)]
@@ -104,6 +206,7 @@ pub fn write(
     host: &str,
     device: &str,
     columns: &[(&str, f64)],
+    impossible: &mut Impossible,
     sink: &mut Sink,
 ) -> Result<(), ImportError> {
     let value_of = |name: &str| {
@@ -112,33 +215,30 @@ pub fn write(
             .find(|(column, _)| *column == name)
             .map(|(_, value)| *value)
     };
-    let mut values: Vec<(NameId, f64)> = Vec::new();
-    let mut is_wrong = false;
-    for (column, value) in columns {
+    let mut columns = Cow::Borrowed(columns);
+    for (parts, whole) in PARTS {
+        if let [Some(above), Some(inside)] = parts.map(value_of) {
+            columns.to_mut().push((whole, above + inside));
+        }
+    }
+    let mut values: Vec<(&'static str, f64)> = Vec::new();
+    for (column, value) in columns.iter() {
         let Some((name, factor, needs)) = metric(column) else {
             continue;
         };
         if needs.is_some_and(|needed| value_of(needed) == Some(0.0)) {
             continue;
         }
-        let is_impossible = match name {
-            "queue_depth" => *value > IN_FLIGHT_MAX,
-            _ => name.ends_with("latency_ns") && value * factor > LATENCY_NS_MAX,
-        };
-        if is_impossible {
-            is_wrong = true;
-            continue;
-        }
         // Old iostat has await and the rates of reads and writes, but no tps.
-        let of_all = matches!(*column, "await" | "avgrq-sz");
+        let of_all = matches!(*column, "await" | "avgrq-sz" | "svc_t" | "ms/t");
         let idle = of_all && value_of("r/s") == Some(0.0) && value_of("w/s") == Some(0.0);
-        let name = sink.name(name);
         // Some versions say the same in sectors and in kB, or under an old name and a new one.
         let is_doubled = values.iter().any(|(other, _)| *other == name);
         if !idle && !is_doubled {
             values.push((name, value * factor));
         }
     }
+    impossible.leave_out(device, &mut values);
     let sums = [
         (
             "throughput_bytes_per_s",
@@ -150,22 +250,19 @@ pub fn write(
         ),
     ];
     for (sum, parts) in sums {
-        let parts = parts.map(|part| sink.name(part));
         let found: Vec<f64> = values
             .iter()
             .filter(|(name, _)| parts.contains(name))
             .map(|(_, v)| *v)
             .collect();
         if found.len() == parts.len() {
-            values.push((sink.name(sum), found.iter().sum()));
+            values.push((sum, found.iter().sum()));
         }
     }
-    if is_wrong {
-        sink.unseen(
-            format!("how long requests of {device} took, or how many were in flight, in some samples"),
-            "the log has a mean of more than a day there, or a million requests: the kernel's counters had gone wrong",
-        );
-    }
+    let values: Vec<_> = values
+        .into_iter()
+        .map(|(name, value)| (sink.name(name), value))
+        .collect();
     let host = sink.name_if(host);
     let subject = sink.name(device);
     sink.sample(time_ns, host, SubjectKind::Device, subject, &values)
@@ -179,5 +276,50 @@ mod tests {
     fn sizes_of_old_versions_are_sectors() {
         assert_eq!(metric("avgrq-sz"), Some(("size_bytes", 512.0, Some("tps"))));
         assert_eq!(metric("areq-sz"), Some(("size_bytes", 1024.0, Some("tps"))));
+    }
+
+    #[test]
+    fn what_no_device_can_do_is_left_out_and_counted() {
+        let left = |columns: &[(&'static str, f64)]| {
+            let mut values: Vec<(&'static str, f64)> = columns
+                .iter()
+                .map(|(column, value)| {
+                    let (name, factor, _) = metric(column).unwrap();
+                    (name, value * factor)
+                })
+                .collect();
+            let mut impossible = Impossible::default();
+            impossible.leave_out("sda", &mut values);
+            let of = |samples: &BTreeMap<String, u64>| samples.get("sda").copied().unwrap_or(0);
+            let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+            (names, of(&impossible.waits), of(&impossible.rates))
+        };
+        // A counter began again.
+        let wrapped = [
+            ("r/s", 143.96),
+            ("rsec/s", 3e17),
+            ("avgrq-sz", 2e15),
+            ("await", 55.12),
+        ];
+        assert_eq!(
+            left(&wrapped),
+            (vec!["read_operations_per_s", "latency_ns"], 0, 1)
+        );
+        // Below 1 TiB/s, but 8 GiB per request; and what is printed as no request at all.
+        let (kept, ..) = left(&[("w/s", 20.0), ("wMB/s", 8192.0 * 20.0)]);
+        assert_eq!(kept, ["write_operations_per_s"]);
+        assert_eq!(left(&[("w/s", 0.0), ("wMB/s", 1024.0)]).2, 0);
+        assert_eq!(left(&[("tps", 2e9)]), (vec![], 0, 1));
+        // A whole disk may be discarded at once.
+        assert_eq!(left(&[("d/s", 2e4), ("dMB/s", 2e6)]).2, 0);
+        assert_eq!(left(&[("r_await", 1e8), ("aqu-sz", 1e7)]), (vec![], 1, 0));
+        // What is far beyond 100 % was logged by some kernels, and is kept as it is.
+        assert_eq!(left(&[("%util", 1849.55)]), (vec!["busy_ratio"], 0, 0));
+    }
+
+    #[test]
+    fn columns_are_known_by_their_names() {
+        assert!(are_columns(&["avgrq-sz", "avgqu-sz", "await", "svctm", "%util"]));
+        assert!(!are_columns(&["Device", "r/s"]) && !are_columns(&["sda", "1.0"]) && !are_columns(&[]));
     }
 }
