@@ -309,7 +309,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Ok(());
         }
         // Whatever the next command prints is in no table of this one.
-        if reader.table != Table::Other && of_shell(text.as_bytes()) {
+        if reader.table != Table::Other && !reader.is_like_row(&words) && of_shell(text.as_bytes()) {
             reader.end_table();
             return Ok(());
         }
@@ -382,8 +382,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         ));
     }
     if reader.reports == 0 && !reader.has_sar {
-        let hint = "take it with iostat -x 1, or print it with sar -d";
-        let found = "none in the lines that are read (those of a page around the log are not)";
+        // Beyond the fences of a page nothing is read.
+        let is_fenced = head.has_line(|line| line.trim_start().starts_with("```"));
+        let (found, hint) = match is_fenced {
+            true => (
+                "none between its fences (```)",
+                "keep the lines of the log only, without the page around it",
+            ),
+            false => ("none", "take it with iostat -x 1, or print it with sar -d"),
+        };
         return Err(ImportError::content(
             source.path(),
             "end",
@@ -489,7 +496,7 @@ fn is_misread(device: &str, values: &[(Rc<str>, f64)]) -> bool {
         let mut busy = values.iter().filter(|(column, _)| &**column == "%util");
         busy.any(|(_, percent)| *percent > 100.0)
     };
-    device.ends_with("/s") || number(device, "").is_ok() && is_too_busy()
+    device.ends_with("/s") || is_too_busy() && number(device, "").is_ok()
 }
 
 /// `COM` and what somebody wrote into the file.
@@ -574,6 +581,12 @@ impl Reader {
             sysstat_rows::write(time_ns, &self.host, &device, &values, &mut self.impossible, sink)?;
         }
         Ok(())
+    }
+
+    /// Whether words are as many as a row's, and a number stands in their middle: cheap, and enough to tell nearly all rows from commands.
+    fn is_like_row(&self, words: &[&str]) -> bool {
+        words.len() == self.columns.len()
+            && words[words.len() / 2].starts_with(|letter: char| letter.is_ascii_digit())
     }
 
     /// What comes next is no row, and no other table of this report.
@@ -1345,5 +1358,16 @@ mod tests {
         assert_eq!(read(with_names), (2, 2 * 9, 1_795_517_672, 1));
         // Three latencies, and what is in flight at the end of a sample.
         assert_eq!(read(of_freebsd), (2, 2 * 11, 1_795_517_672, 1));
+    }
+
+    #[test]
+    fn a_log_beyond_the_fences_of_a_page_is_not_read() {
+        let log = |end: &str| format!("```ruby\nme@db1:~$ iostat\n```\n{end}{CPU}{DISK}");
+        assert_eq!(samples(&log("```\n")), Ok(1));
+        let error = samples(&log("")).unwrap_err();
+        assert!(
+            error.contains("found none between its fences (```); keep the lines of the log only"),
+            "{error}"
+        );
     }
 }

@@ -91,15 +91,26 @@ const SIZE_BYTES_MAX: f64 = 4_294_967_296.0;
 
 /// Whether a value is one that no device can have: what its metric is called, the value, and all values of its sample.
 fn is_impossible(name: &str, value: f64, all: &[(&str, f64)]) -> bool {
-    if let Some(kind) = name.strip_suffix("throughput_bytes_per_s") {
+    let of_operations = match name {
+        "read_throughput_bytes_per_s" => Some("read_operations_per_s"),
+        "write_throughput_bytes_per_s" => Some("write_operations_per_s"),
+        "discard_throughput_bytes_per_s" => Some("discard_operations_per_s"),
+        "throughput_bytes_per_s" => Some("operations_per_s"),
+        _ => None,
+    };
+    if let Some(of_operations) = of_operations {
+        // Cheap, and true of nearly all.
+        if value <= SIZE_BYTES_MAX / 2.0 {
+            return false;
+        }
         let of = |name: &str| {
             all.iter()
                 .find(|(other, _)| *other == name)
                 .map(|(_, value)| *value)
         };
-        let operations = of(&format!("{kind}operations_per_s")).or_else(|| of("operations_per_s"));
+        let operations = of(of_operations).or_else(|| of("operations_per_s"));
         // Rates may be rounded to whole ones. What is discarded crosses no bus.
-        return value > BYTES_PER_S_MAX && kind != "discard_"
+        return value > BYTES_PER_S_MAX && of_operations != "discard_operations_per_s"
             || operations.is_some_and(|rate| value > SIZE_BYTES_MAX * (rate + 0.5));
     }
     match name {
@@ -120,6 +131,12 @@ pub struct Impossible {
 impl Impossible {
     /// Leaves them out of a sample of this device.
     fn leave_out(&mut self, device: &str, values: &mut Vec<(&'static str, f64)>) {
+        if !values
+            .iter()
+            .any(|(name, value)| is_impossible(name, *value, values))
+        {
+            return;
+        }
         let all = values.clone();
         let (mut has_waits, mut has_rates) = (false, false);
         values.retain(|(name, value)| {
