@@ -13,8 +13,37 @@ use std::collections::HashMap;
 
 /// Commands in flight that are kept at most: 64 queues of 1024.
 const IN_FLIGHT_MAX: usize = 1 << 16;
-/// What a failed command is told as: errno EIO.
+/// EIO, which is what Linux makes of a status that says no more than that a command failed.
 const FAILED: i32 = 5;
+/// Type and code of a status; above it are whether and when to try again, and where the drive says more.
+const STATUS_CODE: u32 = 0x7ff;
+
+/// The errno that Linux gives whoever waits for a command with this status (the completion's field without its phase bit, as the tracepoint prints it).
+/// Source: nvme_error_status(), drivers/nvme/host/core.c; blk_errors, block/blk-core.c.
+fn errno_of(status: u32) -> i32 {
+    match status & STATUS_CODE {
+        // Only whether to try again is said.
+        0 if status == 0 => 0,
+        // Capacity exceeded: ENOSPC.
+        0x81 => 28,
+        // Place out of range, command interrupted, namespace not ready: the target's own error, EREMOTEIO.
+        0x80 | 0x21 | 0x82 => 121,
+        // Invalid opcode, field or namespace, conflicting attributes, not supported together: EOPNOTSUPP.
+        0x1 | 0x2 | 0xb | 0x180 | 0x18c => 95,
+        // Write fault, unrecovered read error, access denied, block never written, namespace read-only: the medium's, ENODATA.
+        0x280 | 0x281 | 0x286 | 0x287 | 0x182 => 61,
+        // Protection information does not fit: EILSEQ.
+        0x181 | 0x282..=0x284 => 84,
+        // Reserved by another host: EBADE.
+        0x83 => 52,
+        // The path to the drive: ENOLINK.
+        0x370 => 67,
+        // Too many active (EOVERFLOW) or open (ETOOMANYREFS) zones.
+        0x1bd => 75,
+        0x1be => 109,
+        _ => FAILED,
+    }
+}
 
 /// Drive, queue and number of a command.
 type Key = (String, u32, u32);
@@ -113,9 +142,9 @@ impl Commands {
             return Ok(());
         };
         let status = field(rest, "status=").unwrap_or("");
-        row.error = match status.trim_start_matches("0x").bytes().all(|digit| digit == b'0') {
-            true => 0,
-            false => FAILED,
+        row.error = match status {
+            "" => 0,
+            text => u32::from_str_radix(text.trim_start_matches("0x"), 16).map_or(FAILED, errno_of),
         };
         row.complete_cpu = cpu;
         self.ended += 1;
@@ -177,7 +206,7 @@ impl Commands {
         }
         if without > 0 {
             let commands = counted(without, "NVMe command");
-            let what = format!("slow ones among {commands} without a completion in the log");
+            let what = format!("{commands} without a completion in the log, slow or not");
             let because = why.unwrap_or(
                 "their numbers were given to others, so they had ended: that was not traced, or lost",
             );
@@ -193,7 +222,7 @@ impl Commands {
         }
         if self.unmatched > 0 {
             let what = format!(
-                "slow ones among {} without a begin in the log",
+                "{} without a begin in the log, slow or not",
                 counted(self.unmatched, "NVMe command")
             );
             sink.missing(what, "they were set up before it began, or that was lost");
@@ -250,6 +279,32 @@ mod tests {
         told.collect::<Vec<_>>().join("\n")
     }
 
+    #[test]
+    fn a_status_becomes_the_errno_that_linux_gives() {
+        for (status, errno) in [
+            (0, 0),
+            // Invalid field; the second with "do not retry" and "more".
+            (0x2, 95),
+            (0x4002, 95),
+            (0x6002, 95),
+            (0x4281, 61),
+            (0x280, 61),
+            (0x182, 61),
+            (0x2282, 84),
+            (0x80, 121),
+            (0x81, 28),
+            (0x83, 52),
+            (0x4370, 67),
+            // Aborted by the host, internal error, of the vendor.
+            (0x7, 5),
+            (0x4006, 5),
+            (0x371, 5),
+            (0x7c1, 5),
+        ] {
+            assert_eq!(super::errno_of(status), errno, "{status:#x}");
+        }
+    }
+
     const ENDED: [(u32, u32, Option<u32>); 4] = [
         (0, 100, Some(150)),
         (1, 200, Some(250)),
@@ -272,7 +327,7 @@ mod tests {
         let told = missing(&summary);
         assert_eq!(summary.records, 4, "{told}");
         assert!(
-            told.contains("among 5 NVMe commands") && told.contains("not all completions were traced"),
+            told.contains("5 NVMe commands without") && told.contains("not all completions were traced"),
             "{told}"
         );
         // None at all.
@@ -280,7 +335,7 @@ mod tests {
         let told = missing(&summary);
         assert_eq!((summary.records, summary.layers.len()), (0, 0), "{told}");
         assert!(
-            told.contains("among 5 NVMe commands") && told.contains("no completion"),
+            told.contains("5 NVMe commands without") && told.contains("no completion"),
             "{told}"
         );
     }
@@ -290,7 +345,7 @@ mod tests {
         let summary = log(&[&ENDED[..], &[(0, 120, None), (9, 130, None), (9, 140, Some(160))]].concat());
         let told = missing(&summary);
         // Number 0 was given twice, too: the first of both never ended as far as the log says.
-        assert!(told.contains("among 2 NVMe commands"), "{told}");
+        assert!(told.contains("2 NVMe commands without"), "{told}");
         assert_eq!(summary.records, 5, "{told}");
         assert!(summary.end_ns <= 350_000, "{}", summary.end_ns);
     }
