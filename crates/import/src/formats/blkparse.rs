@@ -2,7 +2,7 @@
 //!
 //! blkparse: `%D %2c %8s %5T.%9t %5p %2a %3d` and the rest by action; the tracer's classic lines have no sequence number, ftrace's begin with
 //! task, CPU and flags. Source: blkparse_fmt.c; kernel/trace/blktrace.c.
-use super::block_requests::{kind_of, Event, Requests, What, NOT_TRACED};
+use super::block_requests::{kind_of, unquoted, Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -10,7 +10,7 @@ use crate::lines::find;
 use crate::number::leading_digits;
 use crate::records::{read_lines, Line, ReadLines};
 use crate::sink::Sink;
-use crate::text::{integer, time, word};
+use crate::text::{counted, integer, time, word};
 use crate::ImportError;
 use case::schema::{NameId, Op};
 
@@ -24,6 +24,8 @@ pub const FORMAT: Format = Format {
     read,
 };
 
+/// How much is shown of the text above the events.
+const ABOVE_SHOWN_CHARS: usize = 40;
 const SECOND: i64 = 1_000_000_000;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -58,8 +60,24 @@ fn style(line: &str) -> Option<Style> {
     (is_event && before.contains('[')).then_some(Style::Ftrace)
 }
 
+/// Whether a line that is no event looks like a damaged one: it begins with a device, or has a CPU in brackets and a device behind a colon.
+fn is_meant_as_event(line: &str) -> bool {
+    let begins_with_device = |text: &str| {
+        let first = text.split_whitespace().next().unwrap_or("");
+        let (major, minor) = first.split_once(',').unwrap_or(("", ""));
+        major.starts_with(|digit: char| digit.is_ascii_digit())
+            && minor.starts_with(|digit: char| digit.is_ascii_digit())
+    };
+    begins_with_device(line)
+        || line.contains('[')
+            && line
+                .split_once(": ")
+                .is_some_and(|(_, after)| begins_with_device(after))
+}
+
 fn recognise(head: &Head) -> bool {
     head.filled_lines()
+        .map(unquoted)
         .filter(|line| !line.starts_with('#'))
         .take(5)
         .any(|line| style(line).is_some())
@@ -70,8 +88,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         requests: Requests::new(source.device.clone()),
         style: None,
         in_summary: false,
+        above: 0,
+        first_above: String::new(),
     };
     read_lines(source, sink, &mut reader)?;
+    if reader.above > 0 {
+        sink.unseen(
+            format!("what {} above the events says", counted(reader.above, "line")),
+            format!("it is text, no event: '{}'", reader.first_above),
+        );
+    }
     reader.requests.end(sink)
 }
 
@@ -80,11 +106,14 @@ struct Reader {
     /// What the text is, once its clock is told.
     style: Option<Style>,
     in_summary: bool,
+    /// Lines of text above the first event, and how the first begins.
+    above: u64,
+    first_above: String,
 }
 
 impl ReadLines for Reader {
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
-        let text = line.text.trim();
+        let text = unquoted(line.text).trim();
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
@@ -94,6 +123,13 @@ impl ReadLines for Reader {
             // Whoever sends its output into a file gets its messages there, too.
             let is_message = text.starts_with("Input file ") && text.ends_with(" added");
             if self.in_summary || is_message {
+                return Ok(());
+            }
+            if self.style.is_none() && !is_meant_as_event(text) {
+                if self.above == 0 {
+                    self.first_above = text.chars().take(ABOVE_SHOWN_CHARS).collect();
+                }
+                self.above += 1;
                 return Ok(());
             }
             let expected = "an event: device, CPU, number, seconds, pid, action, kind";
@@ -155,7 +191,7 @@ fn printed(text: &[u8], length: usize, style: Style, sink: &mut Sink) -> Option<
         _ => printed_begin(text, style)?,
     };
     let action = blank_and_word(text, &mut at)?;
-    let [action @ (b'Q' | b'D' | b'C')] = action else {
+    let [action @ (b'Q' | b'D' | b'C' | b'R')] = action else {
         // What is split tells where.
         return (action != b"X").then_some(None);
     };
@@ -180,6 +216,7 @@ fn printed(text: &[u8], length: usize, style: Style, sink: &mut Sink) -> Option<
             sink.name_if(begin.comm).or_else(|| name(inside, sink)),
         ),
         b'D' => (What::Issue, 0, None),
+        b'R' => (What::Requeue, 0, None),
         _ => (What::Complete, error(inside), None),
     };
     let (op, flags) = kind_of(rwbs, count);
@@ -225,10 +262,11 @@ fn printed_task(text: &[u8], length: usize) -> Option<(Begin<'_>, usize)> {
     let dash = task.iter().rposition(|&byte| byte == b'-')?;
     let (comm, number) = (&task[..dash], &task[dash + 1..]);
     let (pid, length_of_pid) = leading_digits(number, 0);
-    // A name with a colon and a blank in it would end there.
+    // A name with a colon and a blank in it would end there; marks of a quotation are none of it.
     if length_of_pid != number.len()
         || !(1..=9).contains(&length_of_pid)
         || comm.windows(2).any(|two| two == b": ")
+        || comm.starts_with(b">")
     {
         return None;
     }
@@ -388,13 +426,18 @@ fn head(text: &str, style: Style) -> Result<(Begin<'_>, &str), Bad> {
 /// The event of a line, from what follows its begin.
 fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>, Bad> {
     let (action, rwbs) = (word(&mut rest), word(&mut rest));
-    if !matches!(action, "Q" | "D" | "C" | "X") {
+    if !matches!(action, "Q" | "D" | "R" | "C" | "X") {
         return Ok(None);
     }
     let mut after = rest;
     let first = word(&mut after);
-    // A command of a program or of the kernel that is passed through: `D   N 36 (12 00 ..) [smartctl]`, `C   N (12 00 ..) [0]`.
-    let is_command = first.starts_with('(') || after.trim_start().starts_with('(');
+    // A command of a program or of the kernel that is passed through: `D   N 36 (12 00 ..) [smartctl]`, `C   N (12 00 ..) [0]`. With `-t` the time since
+    // an earlier event stands there, with blanks: `D   W (     238) [x]`.
+    let is_command_in = |text: &str| {
+        text.strip_prefix('(')
+            .is_some_and(|inside| !inside.starts_with(' '))
+    };
+    let is_command = is_command_in(rest.trim_start()) || is_command_in(after.trim_start());
     let (sector, count, mut split) =
         if !is_command && first.bytes().all(|b| b.is_ascii_digit()) && !first.is_empty() {
             let sector = integer(first, "sector")?;
@@ -422,6 +465,7 @@ fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>,
     let what = match action {
         "Q" => What::Queue,
         "D" => What::Issue,
+        "R" => What::Requeue,
         "C" => What::Complete,
         _ => What::Split(
             split
@@ -472,8 +516,51 @@ fn is_program(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::import;
     use case::sealed::Names;
     use proptest::prelude::*;
+
+    #[test]
+    fn text_above_the_events_is_passed_over_and_damaged_events_are_not() {
+        let event = "259,0    3        1     0.000000299  1867  C   W 763360912 + 8 [0]";
+        assert!(style(event).is_some() && is_meant_as_event(&event.replace("0.000000299", "0.00x")));
+        let of_kernel = "  fio-697 [003] d..1. 12.34x: 8,0  C   W 8 + 8 [0]";
+        assert!(style(of_kernel).is_none() && is_meant_as_event(of_kernel));
+        for line in ["FILE: nvme0n1.blktrace.txt", "one, two [x]", "Here it is: [3] a"] {
+            assert!(!is_meant_as_event(line), "{line}");
+        }
+        let issue = event.replace("  C ", "  D ");
+        let log = format!("FILE: nvme0n1.blktrace.txt\n\n{issue}\n{event}\n");
+        let summary = import(&FORMAT, &log).unwrap();
+        let said = summary.not_observed.iter().map(|unseen| unseen.what.as_str());
+        assert_eq!(summary.records, 1);
+        assert!(said
+            .collect::<Vec<_>>()
+            .contains(&"what 1 line above the events says"));
+        let damaged = log.replacen("0.000000299", "0.00x", 1);
+        assert!(import(&FORMAT, &damaged).is_err());
+    }
+
+    #[test]
+    fn times_since_an_earlier_event_are_no_commands() {
+        let mut silent = |_: u64| {};
+        let mut names = Names::default();
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut kind = |line: &str| {
+            let (begin, rest) = head(line, Style::Blkparse).unwrap();
+            event(begin, rest, &mut sink).unwrap().unwrap().op
+        };
+        let begin = "251,0   11  1339677   276.375800236  8962  D ";
+        assert_eq!(kind(&format!("{begin}  W (     238) [ext4lazyinit]")), Op::Write);
+        assert_eq!(
+            kind(&format!("{begin}  N 36 (12 00 00 00 24 00) [smartctl]")),
+            Op::Other
+        );
+        assert_eq!(
+            kind(&format!("{begin}  R 36 (12 00 00 00 24 00) [smartctl]")),
+            Op::Other
+        );
+    }
 
     #[test]
     fn counts_per_program_are_passed_over() {
@@ -578,7 +665,7 @@ mod tests {
         fn both_ways_of_reading_agree(
             (device, cpu, number) in ((0_u32..300, 0_u32..70_000), 0_u32..200, 0_u64..2_000_000_000),
             (seconds, nanoseconds, pid) in (0_u64..2_000_000_000, 0_u32..1_000_000_000, 0_u32..4_200_000),
-            action in prop::sample::select(vec!["Q", "G", "I", "D", "C", "UT", "P", "m"]),
+            action in prop::sample::select(vec!["Q", "G", "I", "D", "R", "C", "UT", "P", "m"]),
             kind in prop::sample::select(vec!["R", "W", "WS", "RA", "RM", "FWFSM", "FWS", "D", "N"]),
             (sector, count) in (any::<u64>(), 0_u64..5000),
             inside in prop::sample::select(vec!["fio", "0", "-5", "(null)", "kworker/u8:0", "a b", "x]", "[y", "\u{e9}", ""]),

@@ -236,7 +236,6 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         clock_told: false,
     };
     if let Some(missing) = missing_cpus(&source.files) {
-        sink.missing("what the tracer saw on all CPUs", missing.clone());
         reader.requests.lacks_completions(missing);
     }
     let mut held: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();
@@ -331,6 +330,7 @@ impl Reader {
         let skipped = if record.action & 1 << 8 != 0 { 8 } else { 0 };
         let what = match record.action & 0xff {
             1 => What::Queue,
+            6 => What::Requeue,
             7 => What::Issue,
             8 => What::Complete,
             13 => match record.payload.get(skipped..skipped + 8) {

@@ -3,6 +3,11 @@
 //! A request begins when the first bio in it was queued and ends when its last sector completed; a requeued one is issued last when it is
 //! issued last. What completes without having been issued (stacked devices that take bios) has one stage. What has no completion was in flight
 //! when the log ended; of more than a device can have in flight, the completions are not in the log, and nothing is said of their time.
+//!
+//! Completions name a place, not a request, and logs lack events: files of CPUs are missing, buffers were full, lines were cut out. Where a place was
+//! asked for anew before a completion comes, that may be of either request. It is held back until the log tells: if as many completions
+//! come as requests were issued, the first is of the first; if fewer do, they are of the newest, and those before lack theirs. Of a log that lacks
+//! events for sure, every completion is of the newest: a request that seems slow since another's end was taken for its own accuses a healthy device.
 //! Memory: what is in flight.
 use crate::sink::Sink;
 use crate::text::{counted, sectors};
@@ -18,6 +23,9 @@ const WAITING_MAX: usize = 1 << 20;
 const ISSUED_MAX: usize = 1 << 20;
 /// What a flush was for ends so soon after it at most: the completion follows in the same interrupt.
 const FLUSHED_NS: i64 = 10_000_000;
+/// Completions of one place that are held back at most, and places that have such ones.
+const HELD_BACK_MAX: usize = 64;
+const CONTESTS_MAX: usize = 1 << 14;
 /// More than a device has in flight: drivers give it up to 1023 at once per queue, and programs rarely so many.
 const IN_FLIGHT_MAX: u64 = 1024;
 
@@ -44,6 +52,8 @@ pub enum What {
     Split(u64),
     /// A request was given to the driver.
     Issue,
+    /// The driver gave it back: it will be issued once more.
+    Requeue,
     /// (A part of) a request is done.
     Complete,
 }
@@ -73,6 +83,14 @@ pub struct Event {
     pub comm: Option<NameId>,
     /// errno of a completion.
     pub error: i32,
+}
+
+/// A line without the marks of a quotation: a program's name begins with none.
+pub fn unquoted(line: &str) -> &str {
+    match line.trim_start().starts_with('>') {
+        true => line.trim_start_matches(['>', ' ']),
+        false => line,
+    }
 }
 
 /// Kind and flags of the letters that the kernel prints for a request (`fill_rwbs`), and of how many sectors it is.
@@ -143,6 +161,47 @@ struct Request {
     op: Op,
     flags: u32,
     cpu: Option<i32>,
+    /// The driver gave it back.
+    is_requeued: bool,
+}
+
+impl Request {
+    /// Whether a completion ends it: a part that is done leaves a rest.
+    fn ends_with(&self, event: &Event) -> bool {
+        event.count == self.left || event.error != 0 || event.count == 0
+    }
+
+    /// Whether it can be the same one. What has no length has no place either, which would tell.
+    fn is_as_long_as(&self, other: &Request) -> bool {
+        self.count == other.count && self.count > 0
+    }
+
+    /// It is the same one, issued once more.
+    fn takes_over(&mut self, before: &Request) {
+        if self.queued.is_none() && before.count == self.count {
+            self.queued = before.queued;
+        }
+    }
+
+    /// Whether a completion can be of it. Requests do not grow; those without data say no length.
+    fn fits(&self, event: &Event) -> bool {
+        event.count <= self.left || self.count == 0
+    }
+}
+
+/// Requests of one kind that were issued for the same place, in their order, and completions that may be of any of them.
+#[derive(Default)]
+struct Contest {
+    issued: Vec<Request>,
+    ended: Vec<Event>,
+}
+
+/// Requests of a place, and a completion that is either of one of them or of a bio that was queued for the place later.
+struct Doubt {
+    contest: Contest,
+    completion: Event,
+    /// When that bio was queued.
+    queued_ns: i64,
 }
 
 /// See the module.
@@ -154,6 +213,16 @@ pub struct Requests {
     waiting: HashMap<Place, BTreeMap<u64, Bio>, FixedState>,
     waiting_count: usize,
     issued: HashMap<(Place, u64), Request, FixedState>,
+    /// Places with several requests; none of these is in `issued`.
+    contests: BTreeMap<(Place, u64), Contest>,
+    /// Completions of a request or of a bio that was not issued so far; neither is in `issued`.
+    doubts: BTreeMap<(Place, u64), Doubt>,
+    /// Devices that requests were issued to: they complete no bios.
+    issuing: Vec<(u32, u32)>,
+    /// It is sure that events of the log are lost.
+    is_lossy: bool,
+    /// Requests without a completion before others of the same place that have one.
+    superseded: u64,
     unmatched: u64,
     dropped: u64,
     /// Requests without a completion that were given up.
@@ -179,9 +248,14 @@ impl Requests {
         }
     }
 
-    /// Completions may be missing, because of this: what has none says nothing.
+    /// Completions are missing, because of this: what has none says nothing.
     pub fn lacks_completions(&mut self, because: String) {
         self.lacks = Some(because);
+    }
+
+    /// The tracer lost events.
+    pub fn has_losses(&mut self) {
+        self.is_lossy = true;
     }
 
     /// Takes the next event, in the order of time.
@@ -206,12 +280,20 @@ impl Requests {
             self.tell_flush(0, sink)?;
         }
         let place = (event.device.0, event.device.1, event.op as u8);
+        let asks = matches!(event.what, What::Queue | What::Issue);
+        if !self.doubts.is_empty() && (asks || event.what == What::Complete) {
+            self.settle_doubt((place, event.sector), sink)?;
+        }
+        if asks && self.loses() && event.count > 0 {
+            self.supersede_others(place, event.sector);
+        }
         match event.what {
             What::Queue => self.queue(place, event),
             What::Insert if self.waits(place, &event) => {}
             What::Insert => self.queue(place, event),
             What::Split(at) => self.split(place, event.sector, at),
-            What::Issue => self.issue(place, event),
+            What::Issue => return self.issue(place, event, sink),
+            What::Requeue => self.requeue((place, event.sector)),
             What::Complete => return self.complete(place, event, sink),
         }
         Ok(())
@@ -277,22 +359,18 @@ impl Requests {
         first
     }
 
-    fn issue(&mut self, place: Place, event: Event) {
+    fn issue(&mut self, place: Place, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
         let end = event.sector.saturating_add(event.count);
         if self.issued.len() >= ISSUED_MAX {
             self.forgotten += self.issued.len() as u64;
             self.issued.clear();
         }
-        // Issued once more: it was requeued, and what counts is the last time.
-        let before = self.issued.remove(&(place, event.sector));
-        let queued = match self.take_waiting(place, event.sector, end) {
-            Some(bio) => Some(bio),
-            None => before
-                .filter(|one| one.count == event.count)
-                .and_then(|one| one.queued),
-        };
+        if !self.issuing.contains(&event.device) {
+            self.issuing.push(event.device);
+        }
+        let key = (place, event.sector);
         let request = Request {
-            queued,
+            queued: self.take_waiting(place, event.sector, end),
             issue_ns: event.time_ns,
             sector: event.sector,
             count: event.count,
@@ -300,30 +378,292 @@ impl Requests {
             op: event.op,
             flags: event.flags,
             cpu: event.cpu,
+            is_requeued: false,
         };
-        self.issued.insert((place, event.sector), request);
+        self.put_issued(key, request);
+        if self.contests.len() > CONTESTS_MAX {
+            for key in self.contests.keys().copied().collect::<Vec<_>>() {
+                self.settle_with_newest(key, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A request is in flight, maybe beside others of its place.
+    fn put_issued(&mut self, key: (Place, u64), mut request: Request) {
+        let contest = self.contests.get_mut(&key);
+        let before = match contest {
+            Some(contest) => contest.issued.pop_if(|one| one.is_requeued),
+            None => self.issued.remove(&key),
+        };
+        match before {
+            // Issued once more: what counts is the last time.
+            Some(before) if before.is_requeued => request.takes_over(&before),
+            Some(before) => {
+                self.contests.entry(key).or_default().issued.push(before);
+            }
+            None => {}
+        }
+        match self.contests.get_mut(&key) {
+            Some(contest) => {
+                contest.issued.push(request);
+                if contest.issued.len() as u64 > IN_FLIGHT_MAX {
+                    contest.issued.remove(0);
+                    self.superseded += 1;
+                }
+            }
+            None => {
+                self.issued.insert(key, request);
+            }
+        }
+    }
+
+    fn requeue(&mut self, key: (Place, u64)) {
+        let request = match self.contests.get_mut(&key) {
+            Some(contest) => contest.issued.last_mut(),
+            None => self.issued.get_mut(&key),
+        };
+        if let Some(request) = request {
+            request.is_requeued = true;
+        }
+    }
+
+    /// Whether the log lacks events for sure.
+    fn loses(&self) -> bool {
+        self.is_lossy || self.lacks.is_some() || self.superseded > 0
+    }
+
+    /// A request of another kind for the same place, from now on: programs read what they write once it has been written, and the other way round.
+    fn supersede_others(&mut self, (major, minor, kind): Place, sector: u64) {
+        for other in [Op::Read, Op::Write] {
+            let of_other = (major, minor, other as u8);
+            if of_other.2 != kind && self.issued.remove(&(of_other, sector)).is_some() {
+                self.superseded += 1;
+            }
+        }
     }
 
     fn complete(&mut self, place: Place, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
-        let Some(mut request) = self.issued.remove(&(place, event.sector)) else {
-            let end = event.sector.saturating_add(event.count);
-            return match self.take_waiting(place, event.sector, end) {
-                Some(bio) => self.bio_done(&bio, &event, sink),
-                // A write with nothing in it was queued to flush, which a request of its own did.
-                None if event.count == 0 => match &self.flushed {
-                    Some((of, ..)) if (of.0, of.1) == event.device => self.tell_flush(event.error, sink),
-                    _ => Ok(()),
-                },
-                None => {
-                    self.unmatched += u64::from(event.op != Op::Flush);
-                    Ok(())
-                }
-            };
+        let key = (place, event.sector);
+        let newest = match self.contests.get(&key) {
+            Some(contest) => contest.issued.last(),
+            None => self.issued.get(&key),
         };
-        if event.count < request.left && event.error == 0 && event.count > 0 {
+        let Some(queued_ns) = newest.and_then(|request| self.rival(request, key, &event)) else {
+            return self.complete_issued(key, event, sink);
+        };
+        let mut contest = self.contests.remove(&key).unwrap_or_default();
+        contest.issued.extend(self.issued.remove(&key));
+        let doubt = Doubt {
+            contest,
+            completion: event,
+            queued_ns,
+        };
+        if self.loses() {
+            return self.settle(key, doubt, true, sink);
+        }
+        if self.doubts.len() >= CONTESTS_MAX {
+            self.settle_doubts(sink)?;
+        }
+        self.doubts.insert(key, doubt);
+        Ok(())
+    }
+
+    /// When a bio was queued for the place of a request that had been issued, if a completion may be of it, too: its issue would be lost.
+    fn rival(&self, request: &Request, (place, sector): (Place, u64), event: &Event) -> Option<i64> {
+        if request.op == Op::Flush || request.count == 0 || request.is_requeued {
+            return None;
+        }
+        let bio = self.waiting.get(&place)?.get(&sector)?;
+        let is_later = bio.time_ns > request.issue_ns;
+        (is_later && bio.end - sector <= event.count).then_some(bio.time_ns)
+    }
+
+    /// What was held back between requests and a bio is settled by the next event of the place: what is issued then, or completes as the second,
+    /// is the bio.
+    fn settle_doubt(&mut self, key: (Place, u64), sink: &mut Sink) -> Result<(), ImportError> {
+        match self.doubts.remove(&key) {
+            Some(doubt) => self.settle(key, doubt, self.loses(), sink),
+            None => Ok(()),
+        }
+    }
+
+    /// All of these, of which nothing more is told.
+    fn settle_doubts(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        for (key, doubt) in std::mem::take(&mut self.doubts) {
+            self.settle(key, doubt, true, sink)?;
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        key: (Place, u64),
+        doubt: Doubt,
+        is_of_bio: bool,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        let bio = self.waiting.get(&key.0).and_then(|bios| bios.get(&key.1));
+        // It is gone if another request took it.
+        let still_waits = bio.is_some_and(|bio| bio.time_ns == doubt.queued_ns);
+        self.put_back(key, doubt.contest);
+        if !is_of_bio || !still_waits {
+            return self.complete_issued(key, doubt.completion, sink);
+        }
+        self.settle_with_newest(key, sink)?;
+        let rest = self
+            .contests
+            .remove(&key)
+            .map_or(0, |contest| contest.issued.len());
+        self.superseded += rest as u64 + u64::from(self.issued.remove(&key).is_some());
+        self.complete_unissued(key.0, &doubt.completion, sink)
+    }
+
+    /// A completion, of what was issued if that was.
+    fn complete_issued(
+        &mut self,
+        key: (Place, u64),
+        event: Event,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        if !self.contests.is_empty() && self.contests.contains_key(&key) {
+            return self.complete_one_of(key, event, sink);
+        }
+        let Some(request) = self.issued.remove(&key) else {
+            return self.complete_unissued(key.0, &event, sink);
+        };
+        if !request.fits(&event) {
+            // It is longer, so another request's, and this one had ended.
+            self.superseded += 1;
+            return self.complete_unissued(key.0, &event, sink);
+        }
+        self.end_with(key.0, request, event, sink)
+    }
+
+    /// A completion of what was not issued as far as the log says.
+    fn complete_unissued(&mut self, place: Place, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
+        let end = event.sector.saturating_add(event.count);
+        match self.take_waiting(place, event.sector, end) {
+            Some(bio) => {
+                // A device that requests are issued to completes no bio: the issue is lost.
+                self.is_lossy |= event.count > 0 && self.issuing.contains(&event.device);
+                self.bio_done(&bio, event, sink)
+            }
+            // A write with nothing in it was queued to flush, which a request of its own did.
+            None if event.count == 0 => match &self.flushed {
+                Some((of, ..)) if (of.0, of.1) == event.device => self.tell_flush(event.error, sink),
+                _ => Ok(()),
+            },
+            None => {
+                self.unmatched += u64::from(event.op != Op::Flush);
+                Ok(())
+            }
+        }
+    }
+
+    /// A completion of one of several requests of the same place.
+    fn complete_one_of(
+        &mut self,
+        key: (Place, u64),
+        event: Event,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        let Some(mut contest) = self.contests.remove(&key) else {
+            return Ok(());
+        };
+        if self.loses() {
+            contest.ended.push(event);
+            self.contests.insert(key, contest);
+            return self.settle_with_newest(key, sink);
+        }
+        let ends = |one: &Request| one.fits(&event) && one.ends_with(&event);
+        let exact = contest.issued.iter().filter(|one| ends(one)).count();
+        let chosen = match exact {
+            0 => contest.issued.iter().position(|one| one.fits(&event)),
+            // Its length tells which.
+            1 if contest.ended.is_empty() => contest.issued.iter().position(ends),
+            _ => None,
+        };
+        let request = chosen.map(|at| contest.issued.remove(at));
+        if request.is_none() && exact == 0 {
+            self.put_back(key, contest);
+            return self.complete_unissued(key.0, &event, sink);
+        }
+        if request.is_none() {
+            contest.ended.push(event);
+            let is_full = contest.ended.len() >= HELD_BACK_MAX;
+            if contest.ended.len() >= contest.issued.len() || is_full {
+                // As many: each has its own. Too many to wait for: no event is known to be lost.
+                let pairs: Vec<_> = contest
+                    .ended
+                    .drain(..)
+                    .map(|event| (contest.issued.remove(0), event))
+                    .collect();
+                self.put_back(key, contest);
+                for (request, event) in pairs {
+                    self.end_with(key.0, request, event, sink)?;
+                }
+                return Ok(());
+            }
+        }
+        self.put_back(key, contest);
+        match request {
+            Some(request) => self.end_with(key.0, request, event, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// One alone is no contest.
+    fn put_back(&mut self, key: (Place, u64), mut contest: Contest) {
+        if contest.issued.len() > 1 || !contest.ended.is_empty() {
+            self.contests.insert(key, contest);
+        } else if let Some(request) = contest.issued.pop() {
+            self.issued.insert(key, request);
+        }
+    }
+
+    /// Fewer completions than requests: each is of the one that was issued last before it. What was issued before such a one had ended.
+    fn settle_with_newest(&mut self, key: (Place, u64), sink: &mut Sink) -> Result<(), ImportError> {
+        let Some(mut contest) = self.contests.remove(&key) else {
+            return Ok(());
+        };
+        let mut pairs: Vec<(Request, Event)> = Vec::new();
+        for event in std::mem::take(&mut contest.ended) {
+            let of = |one: &Request| one.fits(&event) && one.issue_ns <= event.time_ns;
+            let Some(at) = contest.issued.iter().rposition(of) else {
+                self.unmatched += 1;
+                continue;
+            };
+            let mut request = contest.issued.remove(at);
+            for before in contest.issued.drain(..at).rev() {
+                // Without a bio of its own it is the same request, issued once more, unless its bio may be lost.
+                if self.loses() || request.queued.is_some() || !request.is_as_long_as(&before) {
+                    self.superseded += 1;
+                } else {
+                    request.takes_over(&before);
+                }
+            }
+            pairs.push((request, event));
+        }
+        self.put_back(key, contest);
+        for (request, event) in pairs {
+            self.end_with(key.0, request, event, sink)?;
+        }
+        Ok(())
+    }
+
+    /// A completion of a request, or of a part of it.
+    fn end_with(
+        &mut self,
+        place: Place,
+        mut request: Request,
+        event: Event,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        if event.count < request.left && !request.ends_with(&event) {
             request.left -= event.count;
             let next = event.sector.saturating_add(event.count);
-            self.issued.insert((place, next), request);
+            self.put_issued((place, next), request);
             return Ok(());
         }
         self.ended += 1;
@@ -420,45 +760,102 @@ impl Requests {
     }
 
     /// Why requests without a completion are not those that were in flight when the log ended; None: they are.
-    fn why_without_completion(&self) -> Option<String> {
-        if self.lacks.is_some() {
-            return self.lacks.clone();
+    fn why_without_completion(&self, open: &[(Place, Request)]) -> Option<String> {
+        if let Some(lacks) = &self.lacks {
+            return Some(match self.ended {
+                0 => format!("{lacks}: give all files that blktrace wrote, one for each CPU"),
+                _ => format!("{lacks}, with all else that the tracer saw there"),
+            });
         }
-        let none_ended = self.ended == 0;
+        if self.ended == 0 {
+            let because = "no completion is in the log: record block_rq_complete, too (blktrace: -a complete; all its files, one for each CPU), and until requests end";
+            return Some(because.into());
+        }
         // What a device that stops completing leaves was issued after its last completion, but for what was in flight then.
-        let earlier = self
-            .issued
-            .values()
-            .filter(|request| request.issue_ns < self.last_end_ns);
-        let earlier = earlier.count() as u64 + self.forgotten;
-        let too_many = earlier > self.ended.min(IN_FLIGHT_MAX);
-        let because = match (none_ended, too_many) {
-            (true, _) => "no completion is in the log: none was traced, or no request ended",
-            (false, true) => "no device has this many in flight: not all completions were traced",
-            (false, false) => return None,
+        let earlier = open.iter().filter(|(_, one)| one.issue_ns < self.last_end_ns);
+        let earlier = earlier.count() as u64 + self.forgotten + self.superseded;
+        (earlier > self.ended.min(IN_FLIGHT_MAX))
+            .then(|| "no device has this many in flight: not all completions were traced".into())
+    }
+
+    /// What is still in flight, in the order of places.
+    fn take_open(&mut self) -> Vec<(Place, Request)> {
+        let mut open: Vec<((Place, u64), Request)> = std::mem::take(&mut self.issued).into_iter().collect();
+        for (key, contest) in std::mem::take(&mut self.contests) {
+            let mut issued = contest.issued.into_iter().rev();
+            let mut later = issued.next();
+            for before in issued {
+                match &mut later {
+                    // No bio of its own: the same request, issued once more.
+                    Some(later) if later.queued.is_none() && later.is_as_long_as(&before) => {
+                        later.takes_over(&before);
+                    }
+                    _ => open.extend(later.replace(before).map(|one| (key, one))),
+                }
+            }
+            open.extend(later.map(|one| (key, one)));
+        }
+        open.sort_by_key(|(key, request)| (*key, request.issue_ns));
+        open.into_iter()
+            .map(|((place, _), request)| (place, request))
+            .collect()
+    }
+
+    /// The first of requests, in words: of logs without any completion it tells which were recorded.
+    fn first_of(&self, open: &[(Place, Request)]) -> Option<String> {
+        let (place, first) = open.iter().min_by_key(|(_, request)| request.issue_ns)?;
+        let name = match &self.device {
+            Some(name) => name.clone(),
+            None => device_name((place.0, place.1)),
         };
-        Some(because.into())
+        let of_place = match (first.op, first.count) {
+            (Op::Flush, _) | (_, 0) => String::new(),
+            (_, count) => format!(" of {} at sector {}", counted(count, "sector"), first.sector),
+        };
+        let seconds = first.issue_ns as f64 / 1e9;
+        Some(format!(
+            "the first: {}{of_place} of {name}, issued at {seconds:.6} s",
+            first.op.name()
+        ))
     }
 
     /// The log has ended: what is still in flight is open.
     pub fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
-        self.tell_flush(0, sink)?;
-        let why = self.why_without_completion();
-        let mut open: Vec<((Place, u64), Request)> = std::mem::take(&mut self.issued).into_iter().collect();
-        let without = open.len() as u64 + self.forgotten;
-        if let Some(because) = why.filter(|_| without > 0) {
-            open.clear();
-            let requests = counted(without, "request");
-            let what = format!("slow ones among {requests} without a completion in the log");
-            sink.missing(what, because);
+        self.settle_doubts(sink)?;
+        for key in self.contests.keys().copied().collect::<Vec<_>>() {
+            self.settle_with_newest(key, sink)?;
         }
-        open.sort_by_key(|(key, _)| *key);
-        for ((place, _), request) in &open {
+        self.tell_flush(0, sink)?;
+        let mut open = self.take_open();
+        let why = self.why_without_completion(&open);
+        let first = match self.ended {
+            0 => self.first_of(&open),
+            _ => None,
+        };
+        let mut without = self.forgotten + self.superseded;
+        if why.is_some() || without > 0 {
+            // Where completions are lost for sure, it is no more than what was issued after the last one that is certainly in flight.
+            let all = open.len();
+            open.retain(|(_, one)| why.is_none() && one.issue_ns >= self.last_end_ns);
+            without += (all - open.len()) as u64;
+        }
+        if without > 0 {
+            let requests = counted(without, "request");
+            let more = first.map_or(", slow or not".into(), |first| format!(" ({first})"));
+            let what = format!("{requests} without a completion in the log{more}");
+            let because = why.unwrap_or_else(|| {
+                "others of the same place ended later, so completions were not traced, or are lost".into()
+            });
+            sink.missing(what, because);
+        } else if let Some(lacks) = self.lacks.take() {
+            sink.missing("what the tracer saw on all CPUs", lacks);
+        }
+        for (place, request) in &open {
             self.done(*place, request, self.last_ns, None, sink)?;
         }
         if self.unmatched > 0 {
             let what = format!(
-                "slow ones among {} without an issue in the log",
+                "{} without an issue in the log, slow or not",
                 counted(self.unmatched, "request")
             );
             let because = match self.ended {
@@ -469,7 +866,7 @@ impl Requests {
         }
         if self.ended == 0 && !self.has_issues && self.waiting_count > 0 {
             sink.missing(
-                format!("slow ones among {} that were queued", counted(self.waiting_count as u64, "bio")),
+                format!("{} that were queued, slow or not", counted(self.waiting_count as u64, "bio")),
                 "no issue and no completion is in the log: record those, too (block_rq_issue, block_rq_complete; blktrace: -a issue -a complete)",
             );
         }
@@ -553,6 +950,116 @@ mod tests {
         assert_eq!(operations(&[&[(1, None)], &ended[..]].concat(), None), 101);
     }
 
+    /// Events of one place of a log, each with its letter (`r`: a requeue; `w`: an issue of another length), at 10 ns, 20 ns and so on: the start and
+    /// latency of its operations, and what is said of requests without a completion.
+    fn of_one_place(letters: &str, is_lossy: bool) -> (Vec<(i64, i64)>, String) {
+        let read = |sink: &mut Sink| {
+            let mut reader = Requests::new(None);
+            if is_lossy {
+                reader.has_losses();
+            }
+            for (at, letter) in letters.bytes().enumerate() {
+                let (what, count) = match letter {
+                    b'Q' => (What::Queue, 8),
+                    b'D' => (What::Issue, 8),
+                    b'C' => (What::Complete, 8),
+                    b'r' => (What::Requeue, 8),
+                    b'q' => (What::Queue, 16),
+                    b'd' => (What::Issue, 16),
+                    b'c' => (What::Complete, 16),
+                    // Half of a request, and its other half.
+                    b'1' | b'2' => (What::Complete, 4),
+                    // Merged into what is issued before it, which another reader takes.
+                    b'M' => (What::Issue, 16),
+                    _ => continue,
+                };
+                let sector = match letter {
+                    b'2' => 12,
+                    b'M' => 0,
+                    _ => 8,
+                };
+                let event = Event {
+                    time_ns: 10 * (at as i64 + 1),
+                    what,
+                    sector,
+                    count,
+                    ..READ
+                };
+                reader.event(event, sink).unwrap();
+            }
+            reader
+        };
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        read(&mut sink).end(&mut sink).unwrap();
+        let mut ops: Vec<_> = sink
+            .surveyed()
+            .ops
+            .iter()
+            .map(|op| (op.start_ns, op.latency_ns))
+            .collect();
+        ops.sort_unstable();
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        read(&mut sink).end(&mut sink).unwrap();
+        let missing = sink.finish().missing;
+        (ops, missing.first().map_or(String::new(), |one| one.what.clone()))
+    }
+
+    #[test]
+    fn a_completion_is_of_the_request_that_it_can_be_of() {
+        let one = "1 request without a completion in the log, slow or not";
+        let two = "2 requests without a completion in the log, slow or not";
+        for (letters, is_lossy, ops, missing) in [
+            // One after the other.
+            ("QDCQDC", false, vec![(10, 20), (40, 20)], ""),
+            // Issued once more, with or without a word of it.
+            ("QDrDC", false, vec![(10, 40)], ""),
+            ("QDDC", false, vec![(10, 30)], ""),
+            // Queued, and issued, while the first is in flight: as many end.
+            ("QDQCDC", false, vec![(10, 30), (30, 30)], ""),
+            ("QDQDCC", false, vec![(10, 40), (30, 30)], ""),
+            ("QDQDCQDCC", false, vec![(10, 40), (30, 50), (60, 30)], ""),
+            // Events are lost for sure: never is a request slow with the end of another.
+            ("QDQDCC", true, vec![(30, 20)], one),
+            ("QDQCDC", true, vec![(30, 10), (50, 10)], one),
+            ("QDD..QC", true, vec![(60, 10)], two),
+            // Merged into what begins before it.
+            ("QDQMC", false, vec![(10, 40), (30, 20)], ""),
+            // The first one's completion is lost: one of two ends.
+            ("QD....QDC", false, vec![(70, 20)], one),
+            ("QD....QDC..", true, vec![(70, 20)], one),
+            ("QD....QDCQDC", true, vec![(70, 20), (100, 20)], one),
+            ("QD....QDCQDC", false, vec![(70, 20), (100, 20)], one),
+            // The issue of the second is lost, too.
+            ("QD....QC", false, vec![(70, 10)], one),
+            ("QD....QCQDC", true, vec![(70, 10), (90, 20)], one),
+            // Another length is another request's.
+            ("QD....qdc", false, vec![(10, 80), (70, 20)], ""),
+            ("QD....qc", false, vec![(70, 10)], one),
+            ("qdQDCc", false, vec![(10, 50), (30, 20)], ""),
+            // A request that ends by halves.
+            ("QD12", false, vec![(10, 30)], ""),
+        ] {
+            assert_eq!(
+                of_one_place(letters, is_lossy),
+                (ops, missing.to_owned()),
+                "{letters}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_place_that_is_always_in_flight_each_completion_is_of_the_first() {
+        let letters = format!("QD{}", "QDC".repeat(200));
+        let (ops, missing) = of_one_place(&letters, false);
+        let last = "1 request without a completion in the log, slow or not";
+        assert_eq!((ops.len(), missing.as_str()), (200, last));
+        assert!(
+            ops[1..100].iter().all(|(_, latency_ns)| *latency_ns == 50),
+            "{ops:?}"
+        );
+    }
+
     #[test]
     fn what_a_flush_was_for_ends_after_it_and_has_its_error() {
         let flush = Event {
@@ -611,5 +1118,15 @@ mod tests {
         // Files of some CPUs are missing.
         assert_eq!(operations(&[&ended[..], &lost[..3]].concat(), Some("why")), 100);
         assert_eq!(operations(&[&ended[..], &lost[..3]].concat(), None), 103);
+    }
+
+    #[test]
+    fn the_first_request_is_named_where_none_ended() {
+        let (ops, missing) = of_one_place("QDQ", false);
+        assert!(ops.is_empty());
+        assert_eq!(
+            missing,
+            "1 request without a completion in the log (the first: read of 8 sectors at sector 8 of sda, issued at 0.000000 s)"
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! Kernel tracepoints as text: `perf script`, `trace-cmd report`, and ftrace's own `trace` file.
 //!
-//! Read are block_bio_queue, block_split, block_rq_insert, _issue and _complete (operations), irq_handler_entry and _exit (handler runs),
+//! Read are block_bio_queue, block_split, block_rq_insert, _issue, _requeue and _complete (operations), irq_handler_entry and _exit (handler runs),
 //! nvme_setup_cmd and nvme_complete_rq (commands), sched_switch and sched_wakeup (waits of threads that submit). Where no bio was traced, a
 //! request's queue begins when it was inserted. Source: include/trace/events/block.h, irq.h.
-use super::block_requests::{kind_of, Event, Requests, What};
+use super::block_requests::{kind_of, unquoted, Event, Requests, What};
 use super::nvme_commands::Commands;
 use super::thread_waits::Waits;
 use crate::clock::Clock;
@@ -87,11 +87,12 @@ fn split(line: &str) -> Option<Point<'_>> {
 }
 
 /// Events that are read.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "block_bio_queue",
     "block_split",
     "block_rq_insert",
     "block_rq_issue",
+    "block_rq_requeue",
     "block_rq_complete",
     "nvme_setup_cmd",
     "nvme_complete_rq",
@@ -115,7 +116,7 @@ fn is_meant_as_event(line: &str) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    let mut points = head.lines().take(1000).filter_map(split);
+    let mut points = head.lines().take(1000).map(unquoted).filter_map(split);
     binary(head).is_some() || points.any(|point| is_known(point.name))
 }
 
@@ -143,8 +144,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (mut is_told, mut has_block, mut has_bios, mut others) = (false, false, false, 0_u64);
     let (mut lost_events, mut losses) = (0_u64, 0_u64);
     each_line(source, sink, |line, sink| {
-        let text = line.text;
+        // Marks of a quotation would be a part of a program's name, and hide none of the rest.
+        let text = unquoted(line.text);
         if let Some(count) = lost(text) {
+            requests.has_losses();
             lost_events = lost_events.saturating_add(count);
             losses += 1;
             return Ok(());
@@ -258,6 +261,7 @@ fn request(point: &Point<'_>, time_ns: i64, sink: &mut Sink) -> Result<Option<Ev
         ("block_bio_queue", "+") => What::Queue,
         ("block_rq_insert", "+") => What::Insert,
         ("block_rq_issue", "+") => What::Issue,
+        ("block_rq_requeue", "+") => What::Requeue,
         ("block_rq_complete", "+") => What::Complete,
         ("block_split", "/") => What::Split(number),
         _ => return Err(Bad::new("column sectors", "SECTOR + SECTORS", rest)),
@@ -384,6 +388,17 @@ mod tests {
         ] {
             assert!(!is_meant_as_event(line), "{line}");
         }
+    }
+
+    #[test]
+    fn marks_of_a_quotation_are_no_part_of_a_name() {
+        let quoted =
+            ">> >   raft-35708   [000] .....  9203.271122: block_bio_queue: 259,0 WFS 498455552 + 8 [raft]";
+        let point = split(unquoted(quoted)).unwrap();
+        assert_eq!((point.comm, point.pid), ("raft", Some(35708)));
+        let of_kernel = "  <idle>-0 [001] .... 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]";
+        assert_eq!(unquoted(of_kernel), of_kernel);
+        assert_eq!(lost(unquoted("> CPU:2 [LOST 12 EVENTS]")), Some(12));
     }
 
     #[test]
