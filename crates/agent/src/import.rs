@@ -154,17 +154,19 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     progress.clear();
     let summary = read?;
     if summary.rows == 0 {
-        // What a format says that the log lacks is why.
-        let why = summary
-            .why_none()
-            .map_or(String::new(), |why| format!(" ({why})"));
+        // What a format says that the log lacks is why, and what to do.
+        let found = match summary.why_none() {
+            Some(why) if !summary.missing.is_empty() => format!("none, but {why}"),
+            why => format!(
+                "none in {}{}; check the file, --as and --map",
+                counted(summary.records, "record"),
+                why.map_or(String::new(), |why| format!(" ({why})"))
+            ),
+        };
+        let first = request.files.first();
         return Err(Failure::error(format!(
-            "{}: expected records with values, found none in {}{why}; check the file, --as and --map",
-            request
-                .files
-                .first()
-                .map_or(String::new(), |f| f.display().to_string()),
-            counted(summary.records, "record")
+            "{}: expected records with values, found {found}",
+            first.map_or(String::new(), |file| file.display().to_string())
         )));
     }
     let mut meta = meta(&summary);
