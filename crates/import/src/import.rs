@@ -333,16 +333,38 @@ fn read_all(logs: &[Log], start_ns: i64, sink: &mut Sink) -> Result<(), ImportEr
         sink.keep_for_tie();
     }
     let mut tying = false;
-    for log in logs {
+    for (log, label) in logs.iter().zip(labels(logs)) {
         if is_both && !tying && !below(log) {
             tying = true;
             sink.tie(tolerance_ns);
         }
-        sink.begin(log.alignment.offset_ns().saturating_sub(start_ns));
+        sink.begin(log.alignment.offset_ns().saturating_sub(start_ns), label);
         (log.format.read)(&log.source, sink)?;
         sink.end(&log.source.shown())?;
     }
     Ok(())
+}
+
+/// What tells each log from the others of its format: its name, or its path where names are alike. None where there is no other.
+fn labels(logs: &[Log]) -> Vec<Option<String>> {
+    let label = |(at, log): (usize, &Log)| {
+        let is_other =
+            |(other_at, other): &(usize, &Log)| *other_at != at && other.format.name == log.format.name;
+        let others: Vec<&Log> = logs
+            .iter()
+            .enumerate()
+            .filter(is_other)
+            .map(|(_, other)| other)
+            .collect();
+        let is_alone = others
+            .iter()
+            .all(|other| other.source.name() != log.source.name());
+        (!others.is_empty()).then(|| match is_alone {
+            true => log.source.name(),
+            false => log.source.path().display().to_string(),
+        })
+    };
+    logs.iter().enumerate().map(label).collect()
 }
 
 /// How far moments of a log may be off.

@@ -120,6 +120,8 @@ pub struct Sink<'a> {
     bytes: u64,
     /// Added to a moment of the log at hand to get one of the case.
     shift_ns: i64,
+    /// What tells the log at hand from the others of its format; None: there is no other.
+    label: Option<String>,
     counts_depth: bool,
     orders: BTreeMap<Layer, Order>,
     next_id: BTreeMap<Layer, u64>,
@@ -157,6 +159,7 @@ impl<'a> Sink<'a> {
             keep_going,
             bytes: 0,
             shift_ns: 0,
+            label: None,
             counts_depth: false,
             orders: BTreeMap::new(),
             next_id: BTreeMap::new(),
@@ -183,11 +186,25 @@ impl<'a> Sink<'a> {
 
     // -- one log after the other ------------------------------------------------------------------
 
-    /// A log begins. Its moments are shifted by `shift_ns`.
-    pub fn begin(&mut self, shift_ns: i64) {
+    /// A log begins. Its moments are shifted by `shift_ns`; `label` tells it from others of its format, if there are any.
+    pub fn begin(&mut self, shift_ns: i64, label: Option<String>) {
         self.shift_ns = shift_ns;
+        self.label = label;
         self.counts_depth = false;
         self.bad_of_source = 0;
+    }
+
+    /// What tells the log at hand from the others of its format that are imported with it.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// A program's name, with the log's where several of its logs are imported: what is said of one must not be pooled with what is said of another.
+    pub fn of_log(&self, name: &str) -> String {
+        match &self.label {
+            Some(label) => format!("{name} ({label})"),
+            None => name.to_owned(),
+        }
     }
 
     /// A log ends.

@@ -134,7 +134,9 @@ impl<'a> RecordReader<'a> {
         if let Some(host) = &mapping.host {
             roles[place(host)?] = Role::Host;
         }
-        roles[place(&mapping.subject)?] = Role::Subject;
+        if let Some(subject) = &mapping.subject {
+            roles[place(subject)?] = Role::Subject;
+        }
         roles[place(&mapping.time.column)?] = Role::Time;
         for (number, metric) in mapping.metrics.iter().enumerate() {
             let at = place(&metric.column)?;
@@ -356,7 +358,7 @@ impl<'a> RecordReader<'a> {
     fn wrong(&self, at_line: u64, column: usize, expected: &str, found: &[u8]) -> ImportError {
         let name = match self.roles[column] {
             Role::Host => self.mapping.host.as_deref().unwrap_or(""),
-            Role::Subject => &self.mapping.subject,
+            Role::Subject => self.mapping.subject.as_deref().unwrap_or(""),
             Role::Time => &self.mapping.time.column,
             Role::Metric(number) => &self.mapping.metrics[number].column,
             Role::Ignored => "",

@@ -36,8 +36,8 @@ pub struct Metric {
 pub struct Mapping {
     /// Column of the host.
     pub host: Option<String>,
-    /// Column of the subject, and what it is.
-    pub subject: String,
+    /// Column of the subject, and what it is; None: the file is of one device.
+    pub subject: Option<String>,
     /// See `subject`.
     pub kind: SubjectKind,
     /// Column of the moment.
@@ -77,7 +77,7 @@ const TIME_UNITS: &[(&str, i64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000)
 impl Mapping {
     /// Reads `host=COLUMN,device=COLUMN,t=COLUMN:UNIT,METRIC=COLUMN:UNIT,...`.
     ///
-    /// Instead of `device`: `process`, `cpu`, `cgroup` or `component`. Errors name the part that is wrong.
+    /// Instead of `device`: `process`, `cpu`, `cgroup` or `component`; without any, the file is of one device. Errors name the part that is wrong.
     pub fn parse(text: &str) -> Result<Mapping, ImportError> {
         let (mut host, mut subject, mut time) = (None, None, None);
         let mut metrics: Vec<Metric> = Vec::new();
@@ -116,7 +116,10 @@ impl Mapping {
             }
         }
         let absent = |what: &str| wrong(text, what, "no such part");
-        let (subject, kind) = subject.ok_or_else(|| absent("device=COLUMN"))?;
+        let (subject, kind) = match subject {
+            Some((column, kind)) => (Some(column), kind),
+            None => (None, SubjectKind::Device),
+        };
         if metrics.is_empty() {
             return Err(absent("at least one metric, e.g. latency=COLUMN:us"));
         }
@@ -182,6 +185,9 @@ mod tests {
             ("busy_ratio", 0.01),
         ];
         assert_eq!(found, expected);
+        assert_eq!(map.subject.as_deref(), Some("disk_id"));
+        let of_one = Mapping::parse("t=ts:s,latency=lat:us").unwrap();
+        assert_eq!((of_one.subject, of_one.kind), (None, SubjectKind::Device));
         assert_eq!(
             Mapping::parse("cpu=c,t=t:iso,x=y:1").unwrap().kind,
             SubjectKind::Cpu
@@ -191,7 +197,7 @@ mod tests {
     #[test]
     fn wrong_parts_are_named() {
         for (text, word) in [
-            ("", "device=COLUMN"),
+            ("", "at least one metric"),
             ("device=d,t=ts:s", "metric"),
             ("device=d,latency=l:us", "t=COLUMN"),
             ("device=d,t=ts,latency=l:us", "none"),

@@ -3,7 +3,7 @@
 //! `host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s` reads: the sample's host is in
 //! column `host`, its device in `disk_id`, its moment in `ts` in seconds since 1970, and so on. Each metric column becomes one row
 //! per record of the table `series`, converted to base units. A missing value (empty, NULL, `NaN`, `NA`) stays
-//! missing: there is no row for it.
+//! missing: there is no row for it. Without a column of devices the file is of one: `--device` names it, else the file does.
 mod csv;
 mod map;
 mod parquet;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "series",
-    about: "sampled counters: any CSV or Parquet file, with --map 'host=COLUMN,device=COLUMN,t=COLUMN:s,latency=COLUMN:us,...'",
+    about: "sampled counters: any CSV or Parquet file, with --map 'host=COLUMN,device=COLUMN,t=COLUMN:s,latency=COLUMN:us,...'; without a column of devices, of --device or of the file's name",
     not_carried: &[(
         "single operations",
         "sampled counters hold averages over a sampling period; outliers inside a period cannot be seen",
@@ -44,7 +44,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mapping = Mapping::parse(text)?;
     sink.clock(Clock::unix(1));
     let path = source.path();
-    let mut records = Records::new(&mapping, sink);
+    let unnamed = match &mapping.subject {
+        Some(_) => String::new(),
+        None => device_of(source, sink),
+    };
+    let mut records = Records::new(&mapping, &unnamed, sink);
     if is_parquet(path)? {
         parquet::read(path, &mapping, &mut records)?;
     } else {
@@ -52,6 +56,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     }
     tell_missing(&mapping, &mut records, path);
     Ok(())
+}
+
+/// The device that a file without a column of devices is of: `--device`; else the file's name without its end (with its folders, where files of several
+/// folders are called alike), as who exports a panel per drive calls them.
+fn device_of(source: &Source, sink: &Sink) -> String {
+    let named = |name: &str| Path::new(name).with_extension("").display().to_string();
+    match (&source.device, sink.label()) {
+        (Some(device), _) => device.clone(),
+        (None, Some(label)) => named(label),
+        (None, None) => named(&source.name()),
+    }
 }
 
 /// Parquet files begin with `PAR1`, whatever their name is.

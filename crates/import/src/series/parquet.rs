@@ -143,7 +143,8 @@ fn shown(array: &ArrayRef, is_ns: bool) -> Option<Vec<String>> {
 }
 
 fn wanted(mapping: &Mapping) -> Vec<&str> {
-    let mut names = vec![mapping.subject.as_str(), mapping.time.column.as_str()];
+    let mut names = vec![mapping.time.column.as_str()];
+    names.extend(mapping.subject.as_deref());
     names.extend(mapping.host.as_deref());
     names.extend(mapping.metrics.iter().map(|m| m.column.as_str()));
     names
@@ -181,7 +182,7 @@ fn read_batch(
         texts(array).ok_or_else(|| wrong(name, "text or integers", array))
     };
     let hosts = mapping.host.as_deref().map(text).transpose()?;
-    let subjects = text(&mapping.subject)?;
+    let subjects = mapping.subject.as_deref().map(text).transpose()?;
     let times = moments(column(&mapping.time.column), mapping.time.unit).ok_or_else(|| {
         wrong(
             &mapping.time.column,
@@ -201,8 +202,9 @@ fn read_batch(
         }
         let host = hosts.as_ref().and_then(|h| h.get(row));
         let host = host.and_then(|name| sink.host(name));
-        let subject = sink.subject(subjects.get(row).unwrap_or(""));
-        sink.record(times[row], host, Some(subject), &values)?;
+        let subject = subjects.as_ref().map(|s| s.get(row).unwrap_or(""));
+        let subject = subject.map(|name| sink.subject(name));
+        sink.record(times[row], host, subject, &values)?;
     }
     Ok(())
 }

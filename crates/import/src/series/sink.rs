@@ -14,6 +14,8 @@ pub struct Records<'s, 'a> {
     values: Vec<(NameId, f64)>,
     hosts: Cache,
     subjects: Cache,
+    /// The subject of records that name none.
+    unnamed: NameId,
     /// Records seen.
     pub records: u64,
     /// Missing values per metric.
@@ -23,14 +25,15 @@ pub struct Records<'s, 'a> {
 }
 
 impl<'s, 'a> Records<'s, 'a> {
-    /// An empty one.
-    pub fn new(mapping: &Mapping, sink: &'s mut Sink<'a>) -> Records<'s, 'a> {
+    /// An empty one. `unnamed` is the subject of records that name none.
+    pub fn new(mapping: &Mapping, unnamed: &str, sink: &'s mut Sink<'a>) -> Records<'s, 'a> {
         let metrics: Vec<(NameId, f64)> = mapping
             .metrics
             .iter()
             .map(|m| (sink.name(&m.metric), m.factor))
             .collect();
         Records {
+            unnamed: sink.name(unnamed),
             sink,
             kind: mapping.kind,
             missing: vec![0; metrics.len()],
@@ -105,7 +108,7 @@ impl<'s, 'a> Records<'s, 'a> {
             self.sink.record_without_row();
             return Ok(());
         };
-        let subject = subject.unwrap_or_else(|| self.subject(""));
+        let subject = subject.unwrap_or(self.unnamed);
         self.values.clear();
         for ((value, missing), (metric, factor)) in values.iter().zip(&mut self.missing).zip(&self.metrics) {
             match value {

@@ -275,3 +275,45 @@ fn damaged_files_are_errors() {
         assert!(import_file(dir.path(), file, Some(MAP)).is_err());
     }
 }
+
+#[test]
+fn a_file_of_one_drive_needs_no_column_of_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    let map = "t=ts:s,latency=lat:us";
+    let subjects = |device: Option<&str>, names: &[&str]| {
+        let case = tempfile::tempdir().unwrap();
+        let files = names.iter().map(|name| {
+            let file = dir.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "ts,lat\n100,5.5\n115,6\n").unwrap();
+            file
+        });
+        let request = Request {
+            files: files.collect(),
+            format: Some("series".into()),
+            map: Some(map.into()),
+            device: device.map(str::to_owned),
+            ..Request::default()
+        };
+        let mut writer = SealWriter::create(case.path()).unwrap();
+        import::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap();
+        writer.finish().unwrap();
+        let mut found = std::collections::BTreeSet::new();
+        for batch in batches(case.path()) {
+            let column = batch.column_by_name("subject").unwrap().as_string::<i32>();
+            found.extend(column.iter().flatten().map(str::to_owned));
+        }
+        found.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(subjects(Some("sdb"), &["trat_0.csv"]), ["sdb"]);
+    assert_eq!(subjects(None, &["trat_0.csv"]), ["trat_0"]);
+    assert_eq!(
+        subjects(None, &["trat_0.csv", "trat_1.csv"]),
+        ["trat_0", "trat_1"]
+    );
+    let alike = subjects(None, &["a/disk.csv", "b/disk.csv"]);
+    assert!(
+        alike[0].ends_with("a/disk") && alike[1].ends_with("b/disk"),
+        "{alike:?}"
+    );
+}
