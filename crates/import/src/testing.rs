@@ -23,3 +23,10 @@ pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, 
     let mut writer = SealWriter::create(&case).unwrap();
     crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
 }
+
+/// The rows of a table of a case.
+pub fn batches(path: &std::path::Path) -> Vec<arrow_array::RecordBatch> {
+    let file = std::fs::File::open(path).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    reader.build().unwrap().map(Result::unwrap).collect()
+}

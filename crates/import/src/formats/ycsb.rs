@@ -36,6 +36,7 @@ fn recognise(head: &Head) -> bool {
     let is_raw = head.has_line(|line| line.contains("latency raw data: op, timestamp(ms), latency(us)"));
     !is_raw
         && head.has_line(|line| {
+            let line = line.trim();
             line.starts_with("[OVERALL], RunTime(ms),")
                 || line.starts_with("[OVERALL],RunTime(ms),")
                 || line.contains(" operations; ") && line.contains("current ops/sec")
@@ -59,21 +60,36 @@ fn is_of_summary(line: &str) -> bool {
     kind.starts_with('[') && kind.ends_with(']') && is_label
 }
 
+/// A status line.
+#[derive(Clone, Debug, PartialEq)]
+struct Status<'a> {
+    /// Since 1970, local time.
+    moment_ns: i64,
+    /// Since the begin of the run.
+    run_s: u64,
+    /// What stands behind that.
+    rest: &'a str,
+}
+
 /// `2016-11-14 12:59:18:287 10 sec: 1234 operations; 123.4 current ops/sec; ...`; YCSB-cpp prints no milliseconds.
 /// A program that runs YCSB may put its name in front: `[info] Task ycsb[0], stdout: 2020-10-23 ...`.
-fn status(line: &str) -> Option<(i64, &str)> {
+fn status(line: &str) -> Option<Status<'_>> {
     let line = line.split_once("stdout: ").map_or(line, |(_, line)| line);
-    let (date, rest) = line.split_once(' ')?;
+    let (date, rest) = line.trim_start().split_once(' ')?;
     let (time, rest) = rest.split_once(' ')?;
     let (seconds, rest) = rest.split_once(" sec: ")?;
     let (clock, ms) = match time.matches(':').count() {
         2 => (time, "0"),
         _ => time.rsplit_once(':')?,
     };
-    seconds.trim().parse::<u64>().ok()?;
+    let run_s = seconds.trim().parse().ok()?;
     let moment_ns =
         date_ns(date)? + time_of_day_ns(clock, "")? + i64::from(ms.parse::<u16>().ok()?) * 1_000_000;
-    Some((moment_ns, rest))
+    Some(Status {
+        moment_ns,
+        run_s,
+        rest,
+    })
 }
 
 /// The kinds of operations and the fields of a line of go-ycsb: `READ   - Takes(s): 10.0, Count: 50214, OPS: 5024.1, Avg(us): 1520, ...`.
@@ -127,17 +143,42 @@ fn metric(label: &str) -> Option<(String, f64)> {
 }
 
 /// What a run says of a kind in the end; of no operations there are no latencies.
-fn tell_run(kind: &str, values: &[(String, f64)], at_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
-    let is_none = values
-        .iter()
-        .any(|(name, value)| name == "operations" && *value == 0.0);
+fn tell_run(
+    subject: NameId,
+    values: &[(String, f64)],
+    at_ns: i64,
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    let of = |wanted: &str| {
+        values
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| *value)
+    };
+    let is_none = of("operations") == Some(0.0);
+    let most_ns = of("latency_max_ns").unwrap_or(f64::MAX);
     let values: Vec<(NameId, f64)> = values
         .iter()
         .filter(|(name, _)| !is_none || name == "operations")
-        .map(|(name, value)| (sink.name(&format!("run_{name}")), *value))
+        .map(|(name, value)| {
+            // Percentiles are the ends of bins of 1 ms, which may lie beyond the slowest of all.
+            let value = match name.starts_with(PERCENTILE) {
+                true => value.min(most_ns),
+                false => *value,
+            };
+            (sink.name(&format!("run_{name}")), value)
+        })
         .collect();
-    let subject = sink.name(kind);
     sink.sample(at_ns, None, SubjectKind::Process, subject, &values)
+}
+
+/// How metrics of percentiles begin.
+const PERCENTILE: &str = "latency_p";
+
+/// Whether a value of the summary is the number of a millisecond, counted from 0: what it bounds ends with that millisecond.
+fn is_of_bin(metric: &str, label: &str, value: &str) -> bool {
+    let is_bound = metric.starts_with(PERCENTILE) || metric == "latency_max_ns";
+    is_bound && label.ends_with("(ms)") && value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// What was counted of a kind since the begin of the run.
@@ -178,13 +219,30 @@ fn interval(fields: &str) -> Vec<(String, f64)> {
 /// Metric of how many operations of a kind failed.
 const FAILURES: &str = "failures";
 
+/// What lines that count from the begin of the run say at one time: one of each kind.
+#[derive(Default)]
+struct Tick {
+    kinds: Vec<String>,
+    /// Some kind's count grew.
+    has_grown: bool,
+    /// Kinds whose count stands, with the moment.
+    still: Vec<(String, i64)>,
+}
+
 #[derive(Default)]
 struct Reader {
+    /// Runs that ended before the one at hand.
+    runs_before: usize,
     last_ns: i64,
     begin_ns: i64,
     /// The status line before.
-    said: (i64, String),
+    said: Option<(i64, u64, String)>,
+    /// Since when there was no operation, where the run's first lines say so; and whether a sample does.
+    none_since: Option<(i64, bool)>,
     totals: BTreeMap<String, Total>,
+    tick: Tick,
+    /// The run ended: what follows tells it as a whole.
+    is_over: bool,
     summary: BTreeMap<String, Vec<(String, f64)>>,
     /// By kind, what operations returned that did not do what was asked, and how many of them did so.
     returned: BTreeMap<String, BTreeMap<String, u64>>,
@@ -193,16 +251,43 @@ struct Reader {
 }
 
 impl Reader {
-    fn status(&mut self, moment_ns: i64, rest: &str, sink: &mut Sink) -> Result<(), RecordError> {
-        if self.last_ns == 0 {
+    /// A kind of operations of the run at hand; what cleaning up after a run took is no load of any.
+    fn subject(&self, kind: &str, sink: &mut Sink) -> NameId {
+        let name = match (kind, self.runs_before) {
+            ("CLEANUP", _) => kind.to_owned(),
+            (_, 0) => sink.of_log(kind),
+            (_, before) => format!("{}, run {}", sink.of_log(kind), before + 1),
+        };
+        sink.name(&name)
+    }
+
+    /// Another run begins: what is said of it must not be pooled with what was said of the one before.
+    fn next_run(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let before = std::mem::take(self);
+        self.runs_before = before.runs_before + 1;
+        before.end(sink)
+    }
+
+    fn status(&mut self, status: &Status, sink: &mut Sink) -> Result<(), RecordError> {
+        let (moment_ns, rest) = (status.moment_ns, status.rest);
+        let run_ns = i64::try_from(status.run_s).map_or(0, |s| s.saturating_mul(1_000_000_000));
+        let begin_ns = moment_ns.saturating_sub(run_ns);
+        // Runs of several clients in one file have begun before the other's last line.
+        let is_another =
+            |(last_ns, last_s, _): &(i64, u64, String)| status.run_s < *last_s && begin_ns >= *last_ns;
+        if self.said.as_ref().is_some_and(is_another) {
+            self.next_run(sink)?;
+        }
+        if self.said.is_none() && self.last_ns == 0 {
             self.begin_ns = moment_ns;
         }
         self.last_ns = moment_ns;
         // The standard output has what the error output has, and somebody may have kept both in one file.
-        if self.said.0 == moment_ns && self.said.1 == rest {
+        let said = (moment_ns, status.run_s, rest.to_owned());
+        if self.said.as_ref() == Some(&said) {
             return Ok(());
         }
-        self.said = (moment_ns, rest.to_owned());
+        self.said = Some(said);
         let rate = rest
             .split(';')
             .find_map(|part| part.trim().strip_suffix(" current ops/sec"));
@@ -211,9 +296,18 @@ impl Reader {
             .transpose()?;
         // A clock that was set back makes a rate below nothing.
         if let Some(rate) = rate.flatten().filter(|rate| *rate >= 0.0) {
-            let values = [(sink.name("operations_per_s"), rate)];
-            let subject = sink.name("ycsb");
-            sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
+            self.rate(moment_ns, rate, sink)?;
+        } else if rate.is_none() && rest.starts_with("0 operations") {
+            // As long as there was none YCSB prints no rate.
+            let (since_ns, is_told) = self.none_since.unwrap_or((begin_ns, false));
+            let is_interval = moment_ns > since_ns;
+            if is_interval && !is_told {
+                self.rate(since_ns, 0.0, sink)?;
+            }
+            if is_interval {
+                self.rate(moment_ns, 0.0, sink)?;
+            }
+            self.none_since = Some((since_ns, is_told || is_interval));
         }
         for part in rest.split('[').skip(1) {
             let inside = part.split(']').next().unwrap_or("");
@@ -235,9 +329,34 @@ impl Reader {
                 .map(|(name, value)| (sink.name(&name), value))
                 .collect();
             if !values.is_empty() {
-                let subject = sink.name(kind);
+                let subject = self.subject(kind, sink);
                 sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Of all kinds.
+    fn rate(&self, moment_ns: i64, rate: f64, sink: &mut Sink) -> Result<(), ImportError> {
+        let values = [(sink.name("operations_per_s"), rate)];
+        let subject = self.subject("ycsb", sink);
+        sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)
+    }
+
+    /// All kinds were told of: those whose count stands had no operation. The rate is that of a pause only if no kind had any: kinds of which there are few
+    /// stand often.
+    fn end_tick(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let tick = std::mem::take(&mut self.tick);
+        if self.is_over {
+            return Ok(());
+        }
+        for (kind, moment_ns) in tick.still {
+            let mut values = vec![(sink.name("operations"), 0.0)];
+            if !tick.has_grown {
+                values.push((sink.name("operations_per_s"), 0.0));
+            }
+            let subject = self.subject(&kind, sink);
+            sink.sum(moment_ns, None, SubjectKind::Process, subject, &values)?;
         }
         Ok(())
     }
@@ -275,26 +394,27 @@ impl Reader {
             summary.push((name, value));
         }
         now.sum_ns = mean_ns.unwrap_or(0.0) * now.operations;
-        self.last_ns = self.last_ns.max(moment_ns);
-        if self
-            .totals
-            .get(kind)
-            .is_some_and(|old| now.operations < old.operations)
-        {
-            // Another run, which counts from its own begin.
-            let old = self.totals.remove(kind).unwrap_or_default();
-            if let Some(whole) = self.summary.remove(kind) {
-                tell_run(kind, &whole, old.at_ns, sink)?;
-            }
+        // Another run counts from its own begin.
+        let is_another = |old: &Total| now.operations < old.operations || moment_ns < old.at_ns;
+        if self.totals.get(kind).is_some_and(is_another) {
+            self.next_run(sink)?;
         }
+        self.last_ns = self.last_ns.max(moment_ns);
+        if self.tick.kinds.iter().any(|known| known == kind) {
+            self.end_tick(sink)?;
+        }
+        self.tick.kinds.push(kind.to_owned());
         self.summary.insert(kind.to_owned(), summary);
         let begin = Total {
             at_ns: self.begin_ns,
             ..Total::default()
         };
-        let old = self.totals.insert(kind.to_owned(), now).unwrap_or(begin);
+        let old = self.totals.insert(kind.to_owned(), now);
+        let is_first = old.is_none();
+        let old = old.unwrap_or(begin);
         let operations = now.operations - old.operations;
         let seconds = moment_ns.saturating_sub(old.at_ns) as f64 / 1e9;
+        self.tick.has_grown |= operations > 0.0;
         if operations > 0.0 && seconds > 0.0 {
             let mut values = vec![
                 (sink.name("operations"), operations),
@@ -305,9 +425,12 @@ impl Reader {
                 let mean_ns = ((now.sum_ns - old.sum_ns) / operations).max(0.0);
                 values.push((sink.name("latency_ns"), mean_ns));
             }
-            let subject = sink.name(kind);
+            let subject = self.subject(kind, sink);
             sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         } else {
+            if operations == 0.0 && seconds > 0.0 && !is_first {
+                self.tick.still.push((kind.to_owned(), moment_ns));
+            }
             sink.record_without_row();
         }
         Ok(())
@@ -330,7 +453,7 @@ impl Reader {
         if let (Ok(ms), true) = (label.parse::<u32>(), value.contains('.')) {
             // Buckets of a histogram (milliseconds and a count) look alike, but for the point in the mean.
             let value = number(value, "of a time series")?;
-            let subject = sink.name(kind);
+            let subject = self.subject(kind, sink);
             let values = [(sink.name("latency_ns"), value * 1e3)];
             let time_ns = self.begin_ns + i64::from(ms) * 1_000_000;
             self.last_ns = self.last_ns.max(time_ns);
@@ -344,16 +467,27 @@ impl Reader {
                 *all.entry(code.to_owned()).or_default() += integer::<u64>(value, "of the summary")?;
             }
         } else if let Some((name, factor)) = metric(label) {
-            if let Some(value) = value_of(value, "of the summary")? {
-                let value = (name, value * factor);
-                self.summary.entry(kind.to_owned()).or_default().push(value);
+            if let Some(read) = value_of(value, "of the summary")? {
+                let mut read = read * factor;
+                if is_of_bin(&name, label, value) {
+                    read += factor;
+                    sink.unseen(
+                        "latencies to better than a millisecond",
+                        "YCSB counted whole ones: what it says of percentiles, or of the slowest, is told as the end of that millisecond",
+                    );
+                }
+                self.summary
+                    .entry(kind.to_owned())
+                    .or_default()
+                    .push((name, read));
             }
         }
         Ok(())
     }
 
     /// The summaries, and what failed.
-    fn end(self, sink: &mut Sink) -> Result<(), ImportError> {
+    fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        self.end_tick(sink)?;
         let because =
             |kind: &str| format!("YCSB counts them as {kind}-FAILED, and their latencies with them");
         let mut failures: BTreeMap<String, (f64, String)> = BTreeMap::new();
@@ -361,7 +495,7 @@ impl Reader {
             failures.insert(kind.clone(), (*count, because(kind)));
         }
         for (kind, values) in &self.summary {
-            tell_run(kind, values, self.last_ns, sink)?;
+            tell_run(self.subject(kind, sink), values, self.last_ns, sink)?;
             let of = |wanted: &str| {
                 values
                     .iter()
@@ -389,7 +523,7 @@ impl Reader {
             }
             let operations = counted(count as u64, &format!("{kind} operation"));
             sink.missing(format!("why {operations} failed"), because);
-            let (subject, values) = (sink.name(&kind), [(sink.name(FAILURES), count)]);
+            let (subject, values) = (self.subject(&kind, sink), [(sink.name(FAILURES), count)]);
             sink.sum(self.last_ns, None, SubjectKind::Process, subject, &values)?;
         }
         Ok(())
@@ -406,8 +540,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader::default();
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
-        if let Some((moment_ns, rest)) = status(text) {
-            return reader.status(moment_ns, rest, sink);
+        if let Some(status) = status(text) {
+            return reader.status(&status, sink);
+        }
+        // go-ycsb's last lines count as those before; on one line with them, this stands first.
+        if text.contains("Run finished, takes ") {
+            reader.end_tick(sink)?;
+            reader.is_over = true;
         }
         let of_go = of_go_line(text);
         if !of_go.is_empty() {
@@ -446,7 +585,7 @@ mod tests {
     #[test]
     fn moments_of_status_lines() {
         let line = |ms: &str| format!("2016-11-14 12:59:18:{ms} 10 sec: 1234 operations");
-        assert!(status(&line("287")).is_some_and(|(ns, _)| ns % 1_000_000_000 == 287_000_000));
+        assert!(status(&line("287")).is_some_and(|status| status.moment_ns % 1_000_000_000 == 287_000_000));
         assert_eq!(status(&line("9223372036854775807")), None);
         assert!(status(&format!("[info] Task ycsb[0], stdout: {}", line("287"))).is_some());
     }
@@ -562,6 +701,133 @@ mod tests {
             ]
         );
         assert_eq!(samples(&one_line), (4, 14, 72));
+    }
+
+    #[test]
+    fn an_indented_status_line_has_its_moment() {
+        let line = "2022-03-17 19:03:52:402 10 sec: 25 operations; 2.5 current ops/sec; [INSERT: Count=25, Max=19999]\n";
+        let plain = crate::testing::import(&FORMAT, line).unwrap();
+        let indented = crate::testing::import(&FORMAT, &format!("    {line}")).unwrap();
+        assert_eq!(plain.start_unix_ns, Some(1_647_543_832_402_000_000));
+        assert_eq!(
+            (plain.start_unix_ns, plain.rows),
+            (indented.start_unix_ns, indented.rows)
+        );
+    }
+
+    /// Subjects of samples of a log's rates, in their order, each with its seconds and its rate.
+    fn rates(log: &str) -> Vec<(String, i64, f64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+        std::fs::write(&path, log).unwrap();
+        std::fs::create_dir(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let mut names = case::sealed::Names::default();
+        crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        writer.finish().unwrap();
+        let mut found = Vec::new();
+        for batch in crate::testing::batches(&case.join("series/part-0.parquet")) {
+            use arrow_array::cast::AsArray;
+            use arrow_array::types::{Float64Type, Int64Type};
+            let text = |name: &str| batch.column_by_name(name).unwrap().as_string::<i32>().clone();
+            let (subjects, metrics) = (text("subject"), text("metric"));
+            let time_ns = batch
+                .column_by_name("time_ns")
+                .unwrap()
+                .as_primitive::<Int64Type>();
+            let value = batch
+                .column_by_name("value")
+                .unwrap()
+                .as_primitive::<Float64Type>();
+            for row in (0..batch.num_rows()).filter(|row| metrics.value(*row) == "operations_per_s") {
+                let seconds = time_ns.value(row) / 1_000_000_000;
+                found.push((subjects.value(row).to_owned(), seconds, value.value(row)));
+            }
+        }
+        found
+    }
+
+    fn rate(subject: &str, seconds: i64, value: f64) -> (String, i64, f64) {
+        (subject.to_owned(), seconds, value)
+    }
+
+    #[test]
+    fn a_count_that_stands_is_a_pause() {
+        let line = |kind: &str, takes: u32, count: u32| {
+            format!("{kind} - Takes(s): {takes}.0, Count: {count}, OPS: 1.0, Avg(us): 5, Max(us): 9\n")
+        };
+        let log = line("READ", 10, 50) + &line("READ", 20, 50) + &line("READ", 30, 90);
+        let of_read = [
+            rate("READ", 10, 5.0),
+            rate("READ", 30, 4.0),
+            rate("READ", 20, 0.0),
+        ];
+        let mut found = rates(&log);
+        found.sort_by_key(|(_, seconds, _)| *seconds);
+        assert_eq!(
+            found,
+            [of_read[0].clone(), of_read[2].clone(), of_read[1].clone()]
+        );
+        // Another kind went on; and the end of a run is said once more.
+        let log = line("READ", 10, 50) + &line("SCAN", 10, 1) + &line("READ", 20, 90) + &line("SCAN", 20, 1);
+        assert!(rates(&log).iter().all(|(.., value)| *value > 0.0));
+        let log = line("READ", 10, 50) + "Run finished, takes 11s\n" + &line("READ", 11, 50);
+        assert_eq!(rates(&log), [rate("READ", 10, 5.0)]);
+    }
+
+    #[test]
+    fn lines_before_the_first_operation_are_a_pause() {
+        let line = |s: u32, rest: &str| format!("2017-10-06 09:42:{}:000 {s} sec: {rest}\n", 20 + s);
+        let none = "0 operations; est completion in 5 days";
+        let some = "178103 operations; 17813.86 current ops/sec; est";
+        let log = line(0, none) + &line(10, none) + &line(20, some);
+        let expected = [
+            rate("ycsb", 0, 0.0),
+            rate("ycsb", 10, 0.0),
+            rate("ycsb", 20, 17_813.86),
+        ];
+        assert_eq!(rates(&log), expected);
+        assert_eq!(rates(&(line(10, none) + &line(20, some))), expected);
+        // Every run begins with none.
+        assert_eq!(rates(&(line(0, none) + &line(20, some))).len(), 1);
+    }
+
+    #[test]
+    fn runs_of_one_file_are_told_apart() {
+        let line = |minute: u32, second: u32, s: u32| {
+            format!("2017-10-06 09:{minute}:{second}:000 {s} sec: 5 operations; 5.0 current ops/sec; \n")
+        };
+        let log = line(42, 10, 10) + &line(42, 20, 20) + &line(43, 10, 10);
+        let of = [("ycsb", 0), ("ycsb", 10), ("ycsb, run 2", 60)];
+        assert_eq!(rates(&log), of.map(|(name, seconds)| rate(name, seconds, 5.0)));
+        // Two clients that print into one file.
+        let log = line(42, 10, 20) + &line(42, 15, 10) + &line(42, 20, 30) + &line(42, 25, 20);
+        assert!(rates(&log).iter().all(|(name, ..)| name == "ycsb"));
+        let go = |takes: u32, count: u32| {
+            format!("READ - Takes(s): {takes}.0, Count: {count}, OPS: 1.0, Avg(us): 5, Max(us): 9\n")
+        };
+        let names: Vec<String> = rates(&(go(10, 50) + &go(20, 60) + &go(10, 70)))
+            .into_iter()
+            .map(|(name, ..)| name)
+            .collect();
+        assert_eq!(names, ["READ", "READ", "READ, run 2"]);
+    }
+
+    #[test]
+    fn the_end_of_a_bin_bounds_what_is_in_it() {
+        assert!(is_of_bin("latency_max_ns", "MaxLatency(ms)", "1"));
+        assert!(is_of_bin("latency_p99_ns", "99thPercentileLatency(ms)", "0"));
+        for (metric, label, value) in [
+            ("latency_ns", "AverageLatency(ms)", "1"),
+            ("latency_max_ns", "MaxLatency(ms)", "1.5"),
+            ("latency_max_ns", "MaxLatency(us)", "1"),
+        ] {
+            assert!(!is_of_bin(metric, label, value), "{label}");
+        }
     }
 
     #[test]
