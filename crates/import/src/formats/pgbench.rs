@@ -86,105 +86,256 @@ fn result(line: &str) -> Option<(&'static str, f64)> {
     if let Some(rest) = after("latency stddev = ").or_else(|| after("latency stddev: ")) {
         return Some(("run_latency_stddev_ns", number(rest)? * 1e6));
     }
+    if let Some(rest) = after("initial connection time = ") {
+        return Some(("run_connection_time_ns", number(rest)? * 1e6));
+    }
+    // With -C, a connection per transaction.
+    if let Some(rest) = after("average connection time = ") {
+        return Some(("run_connection_time_mean_ns", number(rest)? * 1e6));
+    }
+    let rest = after("tps = ")?;
     // Before 14 a rate with the time that connections took stands before the one without.
-    Some(("run_operations_per_s", number(after("tps = ")?)?))
+    let name = match rest.contains("(including connections establishing)") {
+        true => "run_operations_per_s_with_connecting",
+        false => "run_operations_per_s",
+    };
+    Some((name, number(rest)?))
 }
 
-/// Runs of which a file has what pgbench prints at their end.
+/// A line of what pgbench prints of one of several scripts, ` - 172 transactions (10.0% of total, tps = 3.824306)`: metrics and their values.
+fn script_result(line: &str) -> Vec<(&'static str, f64)> {
+    let Some(line) = line.strip_prefix("- ") else {
+        return Vec::new();
+    };
+    let Some((count, rest)) = line.split_once(" transactions (") else {
+        return result(line).into_iter().collect();
+    };
+    let rate = rest
+        .split_once("tps = ")
+        .and_then(|(_, rate)| rate.trim_end_matches(')').parse().ok());
+    let count = count.parse().ok().map(|count: f64| ("run_operations", count));
+    let rate = rate.map(|rate: f64| ("run_operations_per_s", rate));
+    count.into_iter().chain(rate).collect()
+}
+
+type Values = Vec<(&'static str, f64)>;
+
+/// A run of pgbench, as far as it is printed.
 #[derive(Default)]
-struct Results {
-    runs: Vec<Vec<(&'static str, f64)>>,
+struct Run {
+    /// What `-P` printed.
+    progress: Vec<(i64, Values)>,
+    /// What stands at its end.
+    result: Values,
+    /// The same of its scripts, with their names.
+    scripts: Vec<(String, Values)>,
 }
 
-impl Results {
+/// Runs of which a file has what pgbench prints. Their moments count from the begin of each, so none of their values are pooled.
+#[derive(Default)]
+struct Runs {
+    runs: Vec<Run>,
+}
+
+impl Runs {
     fn line(&mut self, line: &str) {
-        if line.starts_with("transaction type: ") {
-            self.runs.push(Vec::new());
-        } else if let (Some((name, value)), Some(run)) = (result(line), self.runs.last_mut()) {
-            run.retain(|(known, _)| *known != name);
-            run.push((name, value));
+        if let Some((moment_ns, values)) = progress(line) {
+            if self.runs.last().is_none_or(|run| !run.goes_on_at(moment_ns)) {
+                self.runs.push(Run::default());
+            }
+            let run = self.runs.last_mut().expect("one was begun");
+            run.progress.push((moment_ns, values));
+        } else if line.starts_with("transaction type: ") {
+            if self.runs.last().is_none_or(|run| !run.result.is_empty()) {
+                self.runs.push(Run::default());
+            }
+        } else if let Some(run) = self.runs.last_mut() {
+            run.line(line);
         }
     }
 
-    /// Each run as a sample. Their order is all that is known of when they were.
-    fn tell(mut self, time_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
-        self.runs.retain(|run| !run.is_empty());
+    /// Each run as samples, under names of their own. Where no progress is, their order is all that is known of when they were.
+    fn tell(mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        self.runs
+            .retain(|run| !run.progress.is_empty() || !run.result.is_empty());
+        let several = self.runs.len() > 1;
+        let mut last_ns = 0;
         for (at, run) in self.runs.iter().enumerate() {
-            let subject = match self.runs.len() {
-                1 => "pgbench".to_owned(),
-                _ => format!("pgbench, run {}", at + 1),
+            let named = |name: &str, sink: &Sink| match several {
+                true => format!("{}, run {}", sink.of_log(name), at + 1),
+                false => sink.of_log(name),
             };
-            let of = |wanted: &str| {
-                run.iter()
-                    .find(|(name, _)| *name == wanted)
-                    .map_or(0.0, |(_, value)| *value)
-            };
-            tell_skipped(of("skipped") as u64, sink);
-            // Without a transaction there is no mean.
-            let has_any = of("run_operations") > 0.0 || of("run_operations_per_s") > 0.0;
-            let values: Vec<_> = run
-                .iter()
-                .filter(|(name, value)| match *name {
-                    "skipped" => false,
-                    "failures" => *value > 0.0,
-                    name => has_any || !name.contains("latency"),
-                })
-                .map(|(name, value)| (sink.name(name), *value))
-                .collect();
-            if of("failures") > 0.0 {
-                let failed = counted(of("failures") as u64, "failed transaction");
-                sink.missing(
-                    format!("how long {failed} of {subject} took"),
-                    "pgbench counts them and says no time",
-                );
+            let subject = named("pgbench", sink);
+            for (moment_ns, values) in &run.progress {
+                last_ns = last_ns.max(*moment_ns);
+                tell_values(&subject, *moment_ns, values, sink)?;
             }
-            let subject = sink.name(&subject);
-            sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+            let time_ns = run.progress.last().map_or(last_ns, |(moment_ns, _)| *moment_ns);
+            if run.result.is_empty() {
+                continue;
+            }
+            tell_skipped(of(&run.result, "skipped") as u64, sink);
+            tell_connecting(&subject, &run.result, sink);
+            tell_result(&subject, &run.result, time_ns, sink)?;
+            for (script, values) in &run.scripts {
+                tell_result(&named(script, sink), values, time_ns, sink)?;
+            }
         }
         Ok(())
     }
+}
+
+impl Run {
+    /// Whether progress of this moment may be the run's: it is before its end, and no earlier than what was printed last. Runs that print at the same
+    /// time into one file are as far apart as they began, which is less than half of the time between two lines of one.
+    fn goes_on_at(&self, moment_ns: i64) -> bool {
+        let moments = || self.progress.iter().rev().map(|(moment_ns, _)| *moment_ns);
+        let Some(last_ns) = moments().next() else {
+            return self.result.is_empty();
+        };
+        let before_ns = moments().find(|before_ns| *before_ns < last_ns).unwrap_or(0);
+        let is_back = moment_ns < last_ns && last_ns - moment_ns >= (last_ns - before_ns) / 2;
+        self.result.is_empty() && !is_back
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some((script, name)) = line
+            .strip_prefix("SQL script ")
+            .and_then(|rest| rest.split_once(": "))
+        {
+            self.scripts
+                .push((format!("script {script} ({name})"), Vec::new()));
+        } else if let Some((_, values)) = self.scripts.last_mut().filter(|_| line.starts_with("- ")) {
+            values.extend(script_result(line));
+        } else if let Some((name, value)) = result(line) {
+            self.result.retain(|(known, _)| *known != name);
+            self.result.push((name, value));
+        }
+    }
+}
+
+fn of(values: &[(&'static str, f64)], wanted: &str) -> f64 {
+    let found = values.iter().find(|(name, _)| *name == wanted);
+    found.map_or(0.0, |(_, value)| *value)
+}
+
+fn tell_values(
+    subject: &str,
+    time_ns: i64,
+    values: &[(&'static str, f64)],
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    let values: Vec<_> = values
+        .iter()
+        .map(|(name, value)| (sink.name(name), *value))
+        .collect();
+    let subject = sink.name(subject);
+    sink.sample(time_ns, None, SubjectKind::Process, subject, &values)
+}
+
+/// What is printed at the end, of a run or of a script of it.
+fn tell_result(
+    subject: &str,
+    result: &[(&'static str, f64)],
+    time_ns: i64,
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    // Without a transaction there is no mean.
+    let has_any = of(result, "run_operations") > 0.0 || of(result, "run_operations_per_s") > 0.0;
+    let values: Vec<_> = result
+        .iter()
+        .filter(|(name, value)| match *name {
+            "skipped" => false,
+            "failures" => *value > 0.0,
+            name => has_any || !name.contains("latency"),
+        })
+        .copied()
+        .collect();
+    if of(result, "failures") > 0.0 {
+        let failed = counted(of(result, "failures") as u64, "failed transaction");
+        sink.missing(
+            format!("how long {failed} of {subject} took"),
+            "pgbench counts them and says no time",
+        );
+    }
+    tell_values(subject, time_ns, &values, sink)
+}
+
+/// A rate that is this much smaller with the time that connecting took is another one to who reads two digits.
+const CONNECTING_RATIO_MIN: f64 = 0.01;
+
+/// The time that the rate leaves out: connecting is no transaction, but who waits for the first one waits for it.
+fn tell_connecting(subject: &str, result: &[(&'static str, f64)], sink: &mut Sink) {
+    let (operations, rate) = (of(result, "run_operations"), of(result, "run_operations_per_s"));
+    let connecting_s = of(result, "run_connection_time_ns") / 1e9;
+    let told = of(result, "run_operations_per_s_with_connecting");
+    if connecting_s <= 0.0 && told <= 0.0 {
+        return;
+    }
+    let with = match rate > 0.0 && told == 0.0 {
+        true => operations / (operations / rate + connecting_s),
+        false => told,
+    };
+    if with <= 0.0 || with > rate * (1.0 - CONNECTING_RATIO_MIN) {
+        return;
+    }
+    let took = match connecting_s > 0.0 {
+        true => format!("{connecting_s:.3} s"),
+        false => "time".to_owned(),
+    };
+    sink.missing(
+        format!("what {subject} did in the {took} that connecting took"),
+        format!("its rate, {rate:.1} transactions per second, leaves it out: with it there were {with:.1} per second"),
+    );
 }
 
 /// What `-P` prints, and what stands at the end of runs, among other lines.
 fn read_printed(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let has_progress = Head::read(source.path())?.has_line(|line| progress(line).is_some());
-    sink.unseen(
-        "single transactions",
-        match has_progress {
-            true => "pgbench's -P prints rates and means only; -l logs transactions",
-            false => "pgbench prints a mean and a rate at the end of a run; -l logs transactions, -P prints how a run goes on",
-        },
-    );
-    let (mut is_told, mut last_ns, mut results) = (false, 0, Results::default());
-    each_line(source, sink, |line, sink| {
-        let text = line.text.trim();
-        results.line(text);
-        let Some((moment_ns, values)) = progress(text) else {
-            return Ok(());
-        };
-        if !std::mem::replace(&mut is_told, true) {
-            sink.clock(match is_moment((moment_ns / 1_000_000_000).unsigned_abs()) {
-                true => Clock::unix(100_000_000),
-                false => Clock::own("the begin of pgbench", 100_000_000),
-            });
-        }
-        last_ns = moment_ns.max(last_ns);
-        let values: Vec<_> = values
-            .iter()
-            .map(|(name, value)| (sink.name(name), *value))
-            .collect();
-        let subject = sink.name("pgbench");
-        sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
+    let mut runs = Runs::default();
+    each_line(source, sink, |line, _| {
+        runs.line(line.text.trim());
         Ok(())
     })?;
-    if !is_told {
-        sink.clock(Clock::own("the end of pgbench", 1_000_000_000));
+    let first_ns = runs
+        .runs
+        .iter()
+        .flat_map(|run| &run.progress)
+        .next()
+        .map(|(moment_ns, _)| *moment_ns);
+    sink.unseen(
+        "single transactions",
+        match first_ns {
+            Some(_) => "pgbench's -P prints rates and means only; -l logs transactions",
+            None => "pgbench prints a mean and a rate at the end of a run; -l logs transactions, -P prints how a run goes on",
+        },
+    );
+    sink.clock(match first_ns {
+        Some(ns) if is_moment((ns / 1_000_000_000).unsigned_abs()) => Clock::unix(100_000_000),
+        Some(_) => Clock::own("the begin of pgbench", 100_000_000),
+        None => Clock::own("the end of pgbench", 1_000_000_000),
+    });
+    if first_ns.is_none() {
         sink.unseen(
             "when the runs were",
             "pgbench prints no moments at their end; they are put at 0",
         );
     }
-    results.tell(last_ns, sink)
+    runs.tell(sink)
+}
+
+/// Whether it is what pgbench prints: its version first of all, its progress, or the end of a run.
+fn is_printed(head: &Head) -> bool {
+    head.filled_lines().next().is_some_and(is_banner)
+        || is_summary(head)
+        || head.has_line(|line| progress(line.trim_start()).is_some())
+}
+
+/// `pgbench (15.8 (Homebrew))`, `pgbench (18beta3, server 13.22)`
+fn is_banner(line: &str) -> bool {
+    let version = line
+        .strip_prefix("pgbench (")
+        .and_then(|rest| rest.strip_suffix(')'));
+    version.is_some_and(|version| version.starts_with(|digit: char| digit.is_ascii_digit()))
 }
 
 /// Whether it is what pgbench prints at the end of a run.
@@ -194,7 +345,7 @@ fn is_summary(head: &Head) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    is_log(head) || is_summary(head) || head.has_line(|line| progress(line).is_some())
+    is_log(head) || is_printed(head)
 }
 
 fn is_log(head: &Head) -> bool {
@@ -297,6 +448,7 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             ("latency_max_ns", interval.max as f64 * 1e3),
         ]
         .map(|(name, value)| (sink.name(name), value));
+        // Each thread (-j) has a log of its own, of the same run: their moments count from 1970.
         let subject = sink.name("pgbench");
         let time_ns = interval.begin_s as i64 * 1_000_000_000;
         sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
@@ -320,7 +472,7 @@ fn tell_skipped(skipped: u64, sink: &mut Sink) {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
-    if !is_log(&head) && (is_summary(&head) || head.has_line(|line| progress(line).is_some())) {
+    if !is_log(&head) && is_printed(&head) {
         return read_printed(source, sink);
     }
     if head
@@ -501,32 +653,134 @@ mod tests {
             number of transactions above the 50.0 ms latency limit: 19/21 (90.48%)\n\
             latency average = 22.203 ms\nlatency stddev = 5.001 ms\n\
             tps = 540.479109 (including connections establishing)\ntps = 540.578481 (excluding connections establishing)\n";
-        let mut results = Results::default();
-        run.lines().for_each(|line| results.line(line));
+        let mut runs = Runs::default();
+        run.lines().for_each(|line| runs.line(line));
         assert_eq!(
-            results.runs,
-            [[
+            runs.runs[0].result,
+            [
                 ("run_operations", 32_484.0),
                 ("failures", 2.0),
                 ("run_latency_ns", 22.203e6),
                 ("run_latency_stddev_ns", 5.001e6),
+                ("run_operations_per_s_with_connecting", 540.479109),
                 ("run_operations_per_s", 540.578481),
-            ]]
+            ]
         );
         let summary = crate::testing::import(&FORMAT, &run.repeat(2)).unwrap();
-        assert_eq!((summary.records, summary.rows), (2, 10));
+        assert_eq!((summary.records, summary.rows), (2, 12));
         assert_eq!(
             summary.missing[0].what,
             "how long 2 failed transactions of pgbench, run 1 took"
         );
         let progress = format!("progress: 30.0 s, 4788.7 tps, lat 4.166 ms stddev 10.188, 0 failed\n{run}");
         let summary = crate::testing::import(&FORMAT, &progress).unwrap();
-        assert_eq!((summary.rows, summary.end_ns), (8, 30_000_000_000));
+        assert_eq!((summary.rows, summary.end_ns), (9, 30_000_000_000));
         assert_eq!(
             result("number of transactions actually processed: 5000/5000"),
             Some(("run_operations", 5000.0))
         );
         assert_eq!(result("latency average: 2.5 ms"), Some(("run_latency_ns", 2.5e6)));
+    }
+
+    /// Moments of the progress of each run, in seconds.
+    fn runs_of(log: &str) -> Vec<Vec<i64>> {
+        let mut runs = Runs::default();
+        log.lines().for_each(|line| runs.line(line.trim()));
+        let moments = |run: &Run| run.progress.iter().map(|(ns, _)| ns / 1_000_000_000).collect();
+        runs.runs.iter().map(moments).collect()
+    }
+
+    #[test]
+    fn runs_of_one_file_are_told_apart() {
+        let at = |seconds: &[&str]| -> String {
+            let line = |s: &&str| format!("progress: {s} s, 9.0 tps, lat 1.000 ms stddev 0.100, 0 failed\n");
+            seconds.iter().map(line).collect()
+        };
+        let end = "transaction type: x\nnumber of transactions actually processed: 2000\ntps = 1000.0 (without initial connection time)\n";
+        // The moment goes back; or another run's end is before it.
+        let back = at(&["1.0", "2.0", "1.0", "2.0", "3.0"]);
+        assert_eq!(runs_of(&back), [vec![1, 2], vec![1, 2, 3]]);
+        let ended = at(&["1.0"]) + end + &at(&["1.0", "2.0"]) + end;
+        assert_eq!(runs_of(&ended), [vec![1], vec![1, 2]]);
+        assert_eq!(runs_of(&(end.to_owned() + &at(&["10.0"]))), [vec![], vec![10]]);
+        // Two that print at the same time are not told apart, line by line.
+        assert_eq!(
+            runs_of(&at(&["5.0", "5.1", "10.1", "10.0", "15.0", "15.1"])).len(),
+            1
+        );
+        let summary = crate::testing::import(&FORMAT, &ended).unwrap();
+        // Three intervals of three values each, and twice two of a run.
+        assert_eq!((summary.records, summary.rows), (5, 13));
+    }
+
+    #[test]
+    fn an_indented_output_is_one() {
+        let log = "   pgbench (15.3)\n   starting vacuum...end.\n   progress: 9.0 s, 4.0 tps, lat 1246.290 ms stddev 3.253, 0 failed\n";
+        assert_eq!(crate::testing::import(&FORMAT, log).unwrap().rows, 3);
+    }
+
+    #[test]
+    fn what_pgbench_prints_is_known_by_its_version() {
+        let log = "pgbench (15.8 (Homebrew))\npgbench: client 0 executing script \"insert.sql\"\npgbench: client 0 receiving\n\
+            transaction type: multiple scripts\nnumber of transactions actually processed: 1714\nlatency average = 262.401 ms\n\
+            initial connection time = 15415.723 ms\ntps = 38.109657 (without initial connection time)\n\
+            SQL script 1: select.sql\n - weight: 1 (targets 9.1% of total)\n - 172 transactions (10.0% of total, tps = 3.824306)\n\
+            \x20- number of failed transactions: 0 (0.000%)\n - latency average = 438.525 ms\n - latency stddev = 62.192 ms\n\
+            SQL script 2: update.sql\n - 0 transactions (0.0% of total, tps = 0.000000)\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        // Of the run 4, of its scripts 4 and 2.
+        assert_eq!((summary.records, summary.rows), (3, 10));
+        let missing = &summary.missing[0];
+        assert_eq!(
+            missing.what,
+            "what pgbench did in the 15.416 s that connecting took"
+        );
+        assert!(missing.because.contains("28.4 per second"), "{}", missing.because);
+        // Fifteen milliseconds of a minute are not worth a word.
+        let short = log.replace("15415.723", "15.415");
+        assert!(crate::testing::import(&FORMAT, &short)
+            .unwrap()
+            .missing
+            .is_empty());
+        let old = "tps = 50.0 (including connections establishing)\ntps = 100.0 (excluding connections establishing)\n";
+        let old = crate::testing::import(&FORMAT, &format!("transaction type: x\n{old}")).unwrap();
+        assert!(
+            old.missing[0].because.contains("50.0 per second"),
+            "{:?}",
+            old.missing
+        );
+        assert!(is_banner("pgbench (18beta3, server 13.22)") && !is_banner("pgbench (see below)"));
+    }
+
+    #[test]
+    fn two_outputs_are_not_pooled() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = folder.path().join("case");
+        std::fs::create_dir(&case).unwrap();
+        let log = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(
+                &path,
+                "transaction type: x\nnumber of failed transactions: 2 (1%)\ntps = 5.0 (x)\n",
+            )
+            .unwrap();
+            path
+        };
+        let request = crate::Request {
+            files: vec![log("pg13.log"), log("pg18.log")],
+            ..Default::default()
+        };
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let mut names = case::sealed::Names::default();
+        let summary = crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        let said: Vec<&str> = summary.missing.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "how long 2 failed transactions of pgbench (pg13.log) took",
+                "how long 2 failed transactions of pgbench (pg18.log) took"
+            ]
+        );
     }
 
     #[test]
