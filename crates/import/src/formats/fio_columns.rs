@@ -103,8 +103,13 @@ fn is_priority(field: &str) -> bool {
     }
 }
 
+/// A line without the marks of a page that shows it in bold.
+fn plain(line: &str) -> &str {
+    line.trim().trim_matches('*')
+}
+
 fn fields(line: &str) -> Vec<&str> {
-    line.split(',').map(str::trim).collect()
+    plain(line).split(',').map(str::trim).collect()
 }
 
 fn has_layout(line: &str, layout: &[Column]) -> bool {
@@ -288,7 +293,7 @@ impl Entry {
     /// Reads a line.
     pub fn parse(line: &str, layout: &[Column]) -> Result<Entry, Bad> {
         let mut entry = Entry::default();
-        let mut rest = line.as_bytes();
+        let mut rest = plain(line).as_bytes();
         for (number, column) in layout.iter().enumerate() {
             let is_last = number + 1 == layout.len();
             let field = next_field(&mut rest, is_last)
@@ -525,6 +530,16 @@ mod tests {
             several.contains("--map") && several.contains("value1"),
             "{several}"
         );
+    }
+
+    #[test]
+    fn marks_of_bold_text_are_no_digits() {
+        let layout = [Time, Value, Direction, BlockSize];
+        let bare = Entry::parse("314225, 1116835033, 1, 0", &layout).unwrap();
+        for line in ["**314225, 1116835033, 1, 0", "314225, 1116835033, 1, 0**"] {
+            assert_eq!(Entry::parse(line, &layout).unwrap(), bare);
+            assert!(has_layout(line, &layout));
+        }
     }
 
     #[test]

@@ -92,7 +92,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     } else {
         Clock::own("the end of fio's run", 1_000_000)
     });
-    let jobs = jobs(&read);
+    let mut jobs = jobs(&read);
+    for job in &mut jobs {
+        // Clones are told by what stands last: `job.1`, `job.1, run 2`.
+        let name = sink.of_log(job.name);
+        let number = job.number.map_or_else(String::new, |number| format!(".{number}"));
+        job.subject = format!("{name}{number}{}", of_run(job.run));
+    }
     let mut told: Vec<(String, &str, Vec<Told>)> = Vec::new();
     for job in &jobs {
         for (kind, op) in [
@@ -197,10 +203,6 @@ fn jobs<'a>(documents: &[(Option<i64>, Vec<&'a Value>)]) -> Vec<Job<'a>> {
             }
         }
     }
-    for job in &mut jobs {
-        let number = job.number.map_or_else(String::new, |number| format!(".{number}"));
-        job.subject = format!("{}{number}{}", job.name, of_run(job.run));
-    }
     jobs
 }
 
@@ -295,13 +297,23 @@ fn kind_name(op: &str) -> String {
 
 /// The most complete latency of a kind: `lat_ns` has no percentiles by default, `clat_ns` has.
 fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<Option<Told>, ImportError> {
-    let latencies = ["clat_ns", "lat_ns", "clat"].map(|name| (name, &of[name]));
+    // Of fio 2 with unified_rw_reporting there is no clat.
+    let latencies = ["clat_ns", "lat_ns", "clat", "lat"].map(|name| (name, &of[name]));
     let has_percentiles = |latency: &&(&str, &Value)| latency.1["percentile"].is_object();
     let Some((name, latency)) = latencies
         .iter()
         .find(has_percentiles)
         .or_else(|| latencies.iter().find(|l| l.1.is_object()))
     else {
+        if let Some(total) = of["total_ios"].as_u64().filter(|total| *total > 0) {
+            sink.missing(
+                format!(
+                    "how long {} of {job} took",
+                    counted(total, kind_name(op).trim_end_matches('s'))
+                ),
+                "the summary has none of clat_ns, lat_ns, clat and lat for them",
+            );
+        }
         return Ok(None);
     };
     let total = of["total_ios"]
@@ -336,6 +348,18 @@ fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<
         if let Some(value) = latency["percentile"][key].as_f64() {
             values.push((sink.name(&format!("{op}_latency_{short}_ns")), value * unit));
             told.push((short, value * unit / 1e3));
+        }
+    }
+    // Without percentiles (clat_percentiles=0, or what clients told together) the mean is all that the summary says beside the slowest.
+    if is_timed && told.is_empty() {
+        for (key, metric, name) in [
+            ("mean", "latency_ns", "mean"),
+            ("stddev", "latency_stddev_ns", "deviation"),
+        ] {
+            if let Some(value) = latency[key].as_f64() {
+                values.push((sink.name(&format!("{op}_{metric}")), value * unit));
+                told.push((name, value * unit / 1e3));
+            }
         }
     }
     if let Some(value) = latency["max"].as_f64().filter(|_| is_timed) {
@@ -487,6 +511,27 @@ mod tests {
         let text = run(0, 500).replace("timestamp_ms", "x");
         assert_eq!(told(&(text.clone() + &text)).0, 1);
         assert_eq!(told(&(text + &run(0, 600).replace("timestamp_ms", "x"))).0, 2);
+    }
+
+    #[test]
+    fn a_mean_and_the_slowest_are_read_where_no_percentiles_are() {
+        let of = r#"{"total_ios": 273369, "iops": 2252.49, "bw": 16653, "slat": {"min": 0, "max": 0, "mean": 0.0}, "lat": {"min": 431, "max": 3781314, "mean": 1782.92, "stddev": 19405.44}}"#;
+        for kind in ["mixed", "read"] {
+            let text = format!(
+                r#"{{"fio version": "fio-2.6", "client_stats": [{{"jobname": "All clients", "{kind}": {of}}}]}}"#
+            );
+            let summary = import(&FORMAT, &text).unwrap();
+            // How many, their rates, the mean, its deviation and the slowest.
+            assert_eq!(summary.rows, 6, "{kind}");
+            let said = &summary.not_observed[0].what;
+            assert!(
+                said.contains("mean 1782.9 us") && said.contains("slowest 3781314.0 us"),
+                "{said}"
+            );
+        }
+        let none = r#"{"fio version": "fio-2.6", "jobs": [{"jobname": "j", "read": {"total_ios": 5}}]}"#;
+        let summary = import(&FORMAT, none).unwrap();
+        assert_eq!(summary.missing[0].what, "how long 5 reads of j took");
     }
 
     #[test]

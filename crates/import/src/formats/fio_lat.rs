@@ -327,7 +327,7 @@ impl Reader<'_> {
         }
         sink.unseen(
             "single operations of windows that fio averaged",
-            "log_avg_msec was set: the log holds one value per window",
+            "log_avg_msec was set: the log holds one value per window, and not of how many operations it is the mean, which may be one",
         );
         sink.sample(end_ns, None, kind, subject, &values)
     }
