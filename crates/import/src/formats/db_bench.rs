@@ -218,7 +218,8 @@ impl Reader {
             .iter()
             .map(|(name, value)| (sink.name(name), *value))
             .collect();
-        let subject = sink.name(&self.benchmark);
+        let subject = sink.of_log(&self.benchmark);
+        let subject = sink.name(&subject);
         sink.sample(self.after_ns, None, SubjectKind::Process, subject, &values)
     }
 }
@@ -240,7 +241,8 @@ fn read_report(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         let (seconds, rate) = text.split_once(',').ok_or_else(|| Bad::new("", REPORT, text))?;
         let end_ns = i64::from(integer::<u32>(seconds, "secs_elapsed")?) * 1_000_000_000;
         let values = [(sink.name("operations_per_s"), number(rate, "interval_qps")?)];
-        let subject = sink.name("db_bench");
+        let subject = sink.of_log("db_bench");
+        let subject = sink.name(&subject);
         sink.sample(end_ns, None, SubjectKind::Process, subject, &values)?;
         Ok(())
     })
@@ -273,7 +275,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         reader.flush(sink)?;
         (reader.after_ns, reader.has_progress) = (moment_ns, true);
         let values = [(sink.name("operations_per_s"), number(rate, "ops/second")?)];
-        let subject = sink.name(&format!("thread {thread}"));
+        let subject = sink.of_log(&format!("thread {thread}"));
+        let subject = sink.name(&subject);
         sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         Ok(())
     })?;

@@ -42,7 +42,9 @@ pub const FORMAT: Format = Format {
 
 /// The moment of a line, and what follows the thread.
 fn stamped(line: &str) -> Option<(i64, &str)> {
-    of_log(line).or_else(|| of_ceph(line))
+    of_log(line)
+        .or_else(|| of_ceph(line))
+        .or_else(|| of_cockroach(line))
 }
 
 /// Letters of `2022/11/24-15:58:09.512106`.
@@ -81,6 +83,20 @@ fn of_ceph(line: &str) -> Option<(i64, &str)> {
     (is_level && is_thread(thread) && before.trim().is_empty()).then_some((moment_ns, rest))
 }
 
+/// `I160826 04:47:00.189215 storage/engine/rocksdb.go:72  [WARN] ...`, a line of CockroachDB's, in UTC; of later ones with a number in front of the place.
+fn of_cockroach(line: &str) -> Option<(i64, &str)> {
+    let (before, rest) = line.split_once("rocksdb.go:")?;
+    let mut words = before.split(' ');
+    let (date, time) = (words.next()?.strip_prefix(['I', 'W', 'E', 'F'])?, words.next()?);
+    let (year, month, day) = (date.get(..2)?, date.get(2..4)?, date.get(4..)?);
+    let moment_ns = date_ns(&format!("20{year}-{month}-{day}"))? + time_of_day_ns(time, "")?;
+    let (place, rest) = rest.split_once(' ')?;
+    place
+        .parse::<u32>()
+        .is_ok()
+        .then_some((moment_ns, rest.trim_start()))
+}
+
 /// A number, or hexadecimal.
 fn is_thread(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -89,6 +105,31 @@ fn is_thread(word: &str) -> bool {
 fn recognise(head: &Head) -> bool {
     head.has_line(|line| stamped(line.trim_start()).is_some_and(|(_, rest)| is_of_rocksdb(rest)))
         || is_status(head)
+        || alone_of(head).is_some()
+}
+
+/// What a file holds of RocksDB's prints if that is all of it: totals since some opening, of which nothing says when it was or how long ago.
+fn alone_of(head: &Head) -> Option<&'static str> {
+    let lines = || head.filled_lines().take(200);
+    let benchmarks = [&super::db_bench::FORMAT, &super::ycsb::FORMAT];
+    let is_more = |line: &str| {
+        line.starts_with("Uptime(secs): ")
+            || line.contains("rocksdb: ")
+            || line.contains("DUMPING STATS")
+            || stamped(line).is_some()
+    };
+    if lines().any(is_more) || benchmarks.iter().any(|format| (format.recognise)(head)) {
+        return None;
+    }
+    let statistics = lines()
+        .filter(|line| matches!(statistic(line), Ok(Some(_))))
+        .count();
+    if 2 * statistics > lines().count() {
+        return Some("RocksDB's statistics alone");
+    }
+    lines()
+        .any(|line| line.starts_with("** Compaction Stats ["))
+        .then_some("RocksDB's table of compactions alone")
 }
 
 /// Whether what follows a stamp is a line of RocksDB's: other stores (LevelDB) stamp theirs in the same way.
@@ -131,6 +172,9 @@ struct Reader {
     now: BTreeMap<String, Statistic>,
     before: Option<(i64, BTreeMap<String, Statistic>)>,
     dumps: u64,
+    /// Lines with a moment that tell nothing that is read, and whether others do.
+    passed: u64,
+    has_told: bool,
     /// No line has a moment: what is said is dated by how long the database is open.
     has_no_moments: bool,
     last_ns: i64,
@@ -161,6 +205,7 @@ impl Reader {
             } else if let Some(at) = rest.find("EVENT_LOG_v1 ") {
                 return self.event_text(rest[at + 13..].trim_end().to_owned(), moment_ns, sink);
             } else if is_stall(rest) {
+                self.has_told = true;
                 sink.record_without_row();
                 sink.event(EventRow {
                     time_ns: moment_ns,
@@ -168,6 +213,8 @@ impl Reader {
                     subject: "rocksdb".into(),
                     detail: without_brackets(rest),
                 })?;
+            } else {
+                self.passed += 1;
             }
             return Ok(());
         }
@@ -186,6 +233,7 @@ impl Reader {
             self.last_ns = (open_s.clamp(0.0, 1e9) * 1e9) as i64;
         }
         if !values.is_empty() {
+            self.has_told = true;
             let subject = sink.name("rocksdb");
             sink.sample(self.last_ns, None, SubjectKind::Process, subject, &values)?;
         }
@@ -214,6 +262,7 @@ impl Reader {
         let Some(kind) = said["event"].as_str() else {
             return Err(Bad::new("EVENT_LOG_v1", "an event", text).into());
         };
+        self.has_told = true;
         sink.record_without_row();
         if let Some(job) = said["job"].as_u64() {
             match kind {
@@ -308,6 +357,13 @@ impl Reader {
                 "their lines are broken off: the JSON behind EVENT_LOG_v1 does not end",
             );
         }
+        let is_none = !self.has_told && self.dumps == 0 && since_open.is_empty();
+        if is_none && self.passed > 0 {
+            sink.missing(
+                format!("what {} of {} say", counted(self.passed, "line"), source.shown()),
+                "they are RocksDB's, and none tells of a stall, a flush, a compaction or statistics: import the whole LOG",
+            );
+        }
         if self.dumps < 2 {
             let because = match self.dumps {
                 0 => "the log has no STATISTICS block: options.statistics is not set, or this is an excerpt",
@@ -385,6 +441,17 @@ fn difference(
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
+    if let Some(found) = alone_of(&head) {
+        let expected = "lines with moments, or ** DB Stats ** with its Uptime";
+        let hint = "these are totals since the database was opened, without a moment: import the whole LOG, or the whole output of db_bench";
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            expected,
+            found,
+            hint,
+        ));
+    }
     let has_moments = head.lines().any(|line| stamped(line.trim_start()).is_some());
     sink.clock(match has_moments {
         true => Clock::unix(1000),
@@ -513,6 +580,41 @@ mod tests {
             name: "x".into(),
             bytes: format!("RocksDB:    version 7.10.0\n{log}").into_bytes(),
         }));
+    }
+
+    #[test]
+    fn lines_of_cockroach_are_rocksdbs() {
+        let line = "I160826 04:47:00.189215 storage/engine/rocksdb.go:72  [WARN] [default] Stalling writes because we have 20 level-0 files";
+        let later = line.replace("storage", "42 storage");
+        let summary = import(&FORMAT, &format!("$ grep WARN rocks.log\n{line}\n{later}\n")).unwrap();
+        assert_eq!((summary.records, summary.rows), (2, 2));
+        assert_eq!(summary.start_unix_ns, Some(1_472_186_820_189_215_000));
+        let none = line.replace("Stalling writes", "Increasing compaction threads") + "\n";
+        let summary = import(&FORMAT, &none).unwrap();
+        assert!(
+            summary
+                .why_none()
+                .is_some_and(|why| why.contains("1 line of log")),
+            "{:?}",
+            summary.missing
+        );
+        assert_eq!(
+            stamped("I160826 04:47:00.189215 storage/engine/batch.go:72  x"),
+            None
+        );
+    }
+
+    #[test]
+    fn totals_without_a_moment_are_refused_by_name() {
+        let statistics = "rocksdb.sst.write.micros P50 : 4.0 P95 : 9.6 P99 : 14.6 P100 : 48553.0 COUNT : 297400 SUM : 2412867\n";
+        let table = "This is what it costs\n** Compaction Stats [default] **\nLevel    Files   Size\n  L0      2/0   37.57 MB\n";
+        for (log, what) in [
+            (statistics, "statistics alone"),
+            (table, "table of compactions alone"),
+        ] {
+            let error = import(&FORMAT, log).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("Uptime"), "{error}");
+        }
     }
 
     #[test]
