@@ -132,14 +132,14 @@ SAMPLES = [
     ("amazon-d0", "volume", "read_latency_ns", 0, 240e9 / 180_000),
     # 20,609 of 22,844 requests lie in the bin of 16 to 31 us.
     ("biolatency", "loop0", "latency_p50_ns", 0, 24_000),
-    ("db-bench", "fillrandom", "latency_p99.9_ns", 0, 16_081_430),
+    ("db-bench", "fillrandom (db_bench.txt)", "latency_p99.9_ns", 0, 16_081_430),
     ("diskspd", "diskspd run", "write_latency_p99_ns", 0, 1.2e6),
     ("iometer", "PHYSICALDRIVE:1 (4K_60r_55rnd)", "latency_ns", 0, 1.2301e6),
     # Of buckets A to D, read: 9, 2, 1, 0 and before it 7, 1, 0, 0.
     ("ocp-c3", "drive", "read_commands_over_5ms", 0, 8),
     ("ocp-c3", "drive", "read_commands_over_10ms", 1, 3),
     ("smart-json", "nvme0", "media_errors", 0, 2),
-    ("ycsb", "READ", "latency_p99.9_ns", 1, 90_111_000),
+    ("ycsb", "READ (ycsb.txt)", "latency_p99.9_ns", 1, 90_111_000),
 ]
 
 
