@@ -135,8 +135,9 @@ def test_what_may_be_chance_is_not_passed_over(tmp_path: Path) -> None:
             },
         )
     )
-    assert verdict.status == "healthy" and not verdict.findings
-    assert verdict.summary[0].startswith("Healthy, as far as it can be told: 57.5 % of all latency")
+    # It is not known to be broken; but what may have one cause and makes most of the time is no health.
+    assert verdict.status == "insufficient" and not verdict.findings and not verdict.cleared
+    assert verdict.summary[0].startswith("No verdict: 57.5 % of all latency is in slow operations")
 
 
 @pytest.mark.parametrize(
