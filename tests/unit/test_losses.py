@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -51,6 +52,27 @@ def test_most_of_the_block_layer_lost_is_no_verdict(tmp_path: Path, app: bool) -
     assert "(90 %) were lost (ring_full)" in first.because
     assert "(90 %)" in verdict.summary[0]
     assert any("of sched were lost" in caveat.because for caveat in verdict.cannot_exclude)
+
+
+@pytest.mark.parametrize(("share", "judged"), [(0.02, True), (0.5, False)])
+def test_a_log_that_lacks_ends_is_described(share: float, judged: bool, tmp_path: Path) -> None:
+    """As of a block trace without the files of some CPUs: what ended there is told, and nothing concluded from it."""
+    case = written(tmp_path / "case", lost={}, app=False)
+    there = requests(case)
+    file = case / "case.json"
+    meta = json.loads(file.read_text())
+    meta["layers"]["block"]["without_end"] = round(there * share / (1 - share))
+    file.write_text(json.dumps(meta))
+    verdict = solve(case)
+    assert (verdict.status == "insufficient") is not judged
+    assert "their end is not in the log" in verdict.cannot_exclude[0].because
+    if not judged:
+        assert verdict.findings == [] and "(50 %) were lost" in verdict.summary[0]
+        assert (
+            verdict.summary[1].startswith("Of those that ended: ")
+            and "the slowest is a read" in verdict.summary[1]
+        )
+        assert verdict.next_steps[0].startswith("Import all that the tracer wrote")
 
 
 def test_what_hangs_on_a_whole_layer_alone_is_judged(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ pub struct LayerMeta {
     /// Operations that failed, of which the log has no time. They are no rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
+    /// Operations whose end is not in the log, though others that began later ended. They are no rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_end: Option<u64>,
 }
 
 /// One thing that could not be seen, and why; verdicts repeat it under `cannot_exclude`.

@@ -374,6 +374,12 @@ impl<'a> Sink<'a> {
         *meta.failed.get_or_insert(0) += count;
     }
 
+    /// So many operations of this layer ended without a word of it in the log.
+    pub fn without_end(&mut self, layer: Layer, count: u64) {
+        let meta = self.found.layers.entry(layer).or_default();
+        *meta.without_end.get_or_insert(0) += count;
+    }
+
     /// The log has every operation of its devices (or workers), so that those in flight can be counted.
     pub fn has_every_operation(&mut self) {
         self.counts_depth = true;

@@ -29,6 +29,9 @@ ROW_IS_THERE = (
     "volume_appeared",
 )
 
+#: The reason of operations whose end is not in an imported log.
+WITHOUT_END = "their end is not in the log"
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -65,6 +68,10 @@ def missing_layers(case: Case) -> list[Missing]:
         if layer is not None and reason not in ROW_IS_THERE:
             of_layer = lost.setdefault(layer, {})
             of_layer[reason] = of_layer.get(reason, 0) + int(row["lost"] or 0)
+    for layer, about in (case.meta.get("layers") or {}).items():
+        without_end = int((about or {}).get("without_end") or 0)
+        if without_end:
+            lost.setdefault(layer, {})[WITHOUT_END] = without_end
     found = []
     for layer, by_reason in lost.items():
         reasons = tuple(sorted(by_reason, key=lambda reason: -by_reason[reason]))

@@ -30,7 +30,7 @@ from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
 from whodisk.findings import Expectation, Finding, Verdict
-from whodisk.reading.losses import Missing, missing_layers
+from whodisk.reading.losses import WITHOUT_END, Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
 from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.statistics import probability
@@ -66,6 +66,8 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
 def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
     incomplete = missing_layers(case)
     missing = [of for of in incomplete if of.is_too_much]
+    # Of a log that lacks ends, those that are there say something all the same.
+    there = [said for of in missing if WITHOUT_END in of.reasons for said in few_said(case, of.layer)[:1]]
     if missing:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
@@ -95,7 +97,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     operations = _finished(case, surveys[layer]) if layer else 0
     # Where operations spent their time is known from their requests.
     if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
-        return _too_much_lost(case, surveys.get(layer or ""), missing, limits)
+        return _too_much_lost(case, surveys.get(layer or ""), missing, limits, there)
     if layer is None or operations < VERDICT_OPERATIONS_MIN:
         # A recorder samples counters, too, but knows better: that nothing happened is no matter of sampling.
         is_sampled = not case.layers and case.rows("SELECT 1 AS one FROM series LIMIT 1")
@@ -417,9 +419,11 @@ def _next_steps(judged: Judged, status: str) -> list[str]:
     return steps
 
 
-def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], limits: list[Limit]) -> Verdict:
+def _too_much_lost(
+    case: Case, survey: Survey | None, missing: list[Missing], limits: list[Limit], there: list[str]
+) -> Verdict:
     """No verdict, since what it would hang on was lost. `survey` is of a layer that is whole: what was expected of its
-    operations can be judged all the same."""
+    operations can be judged all the same. `there`: what is said of those that are not lost."""
     caveats = lost_of(missing)
     texts = [f"'{limit.text}' cannot be judged: too much was lost." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
@@ -431,10 +435,17 @@ def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], li
     step = "Record again, and less of it (--pid, --device, --cpu-budget)."
     if missing[0].reasons[0] == "write_failed":
         step = "Record again, to a file system with more room."
+    if WITHOUT_END in missing[0].reasons:
+        step = "Import all that the tracer wrote (blktrace: the files of all CPUs), or trace again with larger buffers (blktrace -b, -n)."
     return Verdict(
         case=case.name,
         status="insufficient",
-        summary=[f"No verdict. Too much was lost: {why}.", *(e.sentence for e in expectations), step],
+        summary=[
+            f"No verdict. Too much was lost: {why}.",
+            *(f"Of those that ended: {said}" for said in there),
+            *(e.sentence for e in expectations),
+            step,
+        ],
         where_time_goes={},
         operations=survey.operations if survey is not None else 0,
         expectations=expectations,

@@ -262,6 +262,7 @@ mod tests {
                     slower_than_ns: Some(10_000_000),
                     skipped: Some(1),
                     failed: Some(1),
+                    without_end: Some(1),
                 },
             ),
             probes: one(

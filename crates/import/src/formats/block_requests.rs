@@ -847,6 +847,7 @@ impl Requests {
                 "others of the same place ended later, so completions were not traced, or are lost".into()
             });
             sink.missing(what, because);
+            sink.without_end(Layer::Block, without);
         } else if let Some(lacks) = self.lacks.take() {
             sink.missing("what the tracer saw on all CPUs", lacks);
         }
