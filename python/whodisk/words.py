@@ -222,6 +222,7 @@ def without_consequences(claim: str) -> list[str]:
 PLURALS = {
     "flush": "flushes",
     "other": "other operations",
+    "mixed": "mixed operations",
     "copy": "copies",
     "truncate": "truncations",
     "allocate": "allocations",

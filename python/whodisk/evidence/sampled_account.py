@@ -105,7 +105,8 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
 
 
 def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
-    """That nothing ended, or less than otherwise, stands first in what is said of its program."""
+    """That nothing ended, or less than otherwise, stands first in what is said of its program; and that before what others took."""
+    first: list[str] = []
     for name, said in fallen:
         # Behind the name it may say what the program is among others; runs of it are summed up by themselves.
         begins = re.compile(rf"{re.escape(name)}(?!, run [0-9])(?:, [^:]*)?: ")
@@ -114,11 +115,11 @@ def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[str]) -> list[st
             (len(paragraphs), ""),
         )
         if not begin:
-            paragraphs.append(f"{name}: {said}")
+            first.append(f"{name}: {said}")
         else:
-            rest = paragraphs[at].removeprefix(begin)
-            paragraphs[at] = f"{begin}{said} {rest[0].upper()}{rest[1:]}"
-    return paragraphs
+            rest = paragraphs.pop(at).removeprefix(begin)
+            first.append(f"{begin}{said} {rest[0].upper()}{rest[1:]}")
+    return [*first, *paragraphs]
 
 
 def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:
