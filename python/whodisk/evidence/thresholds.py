@@ -1329,7 +1329,7 @@ ACCOUNT_BUSY_POSSIBLE_MAX = row(
     1.05,
     "share of a sample",
     "iostat divides what the kernel counts in ms by an interval that it measures in ticks of 10 ms: 1 % of a second too much, and some percent of shorter ones",
-    "A device cannot be busy for more than all of the time; what exceeds it by more is no rounding.",
+    "A device cannot be busy for longer than there was time; what exceeds it by more is no rounding.",
 )
 ACCOUNT_DISAGREE_RATIO = row(
     "ACCOUNT_DISAGREE_RATIO",
@@ -1372,7 +1372,7 @@ ACCOUNT_WHOLE_MIN = row(
     0.95,
     "share of the time since the opening",
     CHOSEN,
-    "An interval of at least this part is all of the time, as far as printed numbers are rounded.",
+    "An interval of at least this part is the whole time, as far as printed numbers are rounded.",
 )
 ACCOUNT_IN_FLIGHT_MIN = row(
     "ACCOUNT_IN_FLIGHT_MIN", 1, "requests", CHOSEN, "Less in flight than one request is no queue."

@@ -608,7 +608,7 @@ impl Reader {
                 self.held = vec![self.last_device.clone()];
             }
             _ => {
-                let expected = "the columns in the header, each row in one line (the table is wrapped: which values are whose cannot be told)";
+                let expected = "the columns in the header, each row in one line (the table is wrapped: its values cannot be assigned)";
                 return Err(Bad::new("", expected, text));
             }
         }

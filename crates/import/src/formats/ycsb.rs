@@ -473,7 +473,7 @@ impl Reader {
                     read += factor;
                     sink.unseen(
                         "latencies to better than a millisecond",
-                        "YCSB counted whole ones: what it says of percentiles, or of the slowest, is told as the end of that millisecond",
+                        "YCSB counted whole ones: what it says of percentiles, or of the slowest, means the end of that millisecond",
                     );
                 }
                 self.summary
