@@ -45,5 +45,6 @@ def test_a_worker_without_a_cpu(whodisk: Run, work: Path, loop: str) -> None:
     assert slow >= 5
     # A disk of its own may have its moments, too.
     assert waited >= 0.9 * slow
-    first = json.loads(whodisk("solve", case, "--json", "--no-report").stdout)["findings"][0]
-    assert first["culprit"]["name"] == "hog"
+    found = json.loads(whodisk("solve", case, "--json", "--no-report").stdout)["findings"]
+    # The host of a virtual disk may throttle it in the middle of a run, which is found, too, and may cost more than the program.
+    assert [one["culprit"]["name"] for one in found if one["culprit"]["kind"] != "device"][:1] == ["hog"]
