@@ -38,7 +38,7 @@ def freeze(folder: Path, done: threading.Event) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+@pytest.mark.parametrize("kind", ["ext4", pytest.param("xfs", marks=pytest.mark.slow)])
 def test_writers_wait_while_their_file_system_is_frozen(whodisk: Run, work: Path, kind: str) -> None:
     path, done = work / "a.case", threading.Event()
     try:
