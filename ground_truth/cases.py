@@ -725,6 +725,9 @@ TRUTHS: dict[str, Truth] = {
     ),
     "rate_achieved": Truth("saturation", False, rate_achieved, status="healthy"),
     "hangs": Truth("stuck_device", True, counters.hangs, status="slow", kind="device", name="sdd"),
+    "hangs_for_two_samples": Truth(
+        "stuck_device", True, counters.hangs_for_two_samples, status="slow", kind="device", name="sdd"
+    ),
     "lost_count": Truth(
         "stuck_device", False, counters.lost_count, status="insufficient", says="whether sdd hangs"
     ),

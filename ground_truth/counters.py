@@ -35,16 +35,24 @@ def _host(seed: int) -> tuple[np.random.Generator, dict[str, dict[str, Floats]]]
     return rng, disks
 
 
-def _write(path: Path, disks: dict[str, dict[str, Floats]]) -> Path:
+def _write(path: Path, disks: dict[str, dict[str, Floats]], every_s: int = 1) -> Path:
     rows: list[dict[str, Any]] = [
-        {"time_ns": at * SECOND, "kind": "device", "subject": disk, "metric": metric, "value": float(value)}
+        {
+            "time_ns": at * every_s * SECOND,
+            "kind": "device",
+            "subject": disk,
+            "metric": metric,
+            "value": float(value),
+        }
         for disk, metrics in disks.items()
         for metric, values in metrics.items()
         for at, value in enumerate(values)
         # iostat's mean of no request is none.
         if not (metric == "latency_ns" and metrics["operations_per_s"][at] == 0)
     ]
-    return write_case(path, tables={"series": rows}, devices=DISKS, meta={"duration_ns": SAMPLES * SECOND})
+    return write_case(
+        path, tables={"series": rows}, devices=DISKS, meta={"duration_ns": SAMPLES * every_s * SECOND}
+    )
 
 
 def _stuck(disk: dict[str, Floats], chosen: Any, in_flight: float) -> None:
@@ -61,6 +69,14 @@ def hangs(seed: int, path: Path) -> Path:
     begin = int(rng.integers(20, 80))
     _stuck(disks["sdd"], slice(begin, begin + 12), 32.0)
     return _write(path, disks)
+
+
+def hangs_for_two_samples(seed: int, path: Path) -> Path:
+    """sar's archive, a sample every ten minutes: one disk completes nothing in two of them."""
+    rng, disks = _host(seed)
+    begin = int(rng.integers(20, 80))
+    _stuck(disks["sdd"], slice(begin, begin + 2), 32.0)
+    return _write(path, disks, 600)
 
 
 def lost_count(seed: int, path: Path) -> Path:

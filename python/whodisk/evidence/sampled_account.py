@@ -67,7 +67,7 @@ def account(case: Case) -> list[str]:
         return of_rocksdb
     devices, left, others = _devices(case)
     less = (
-        [f"{words.things(left, 'more device')} {'was' if left == 1 else 'were'} less busy."]
+        [f"{words.things(left, 'more device')} {'is' if left == 1 else 'are'} in the log."]
         if devices and left > 0
         else []
     )

@@ -11,6 +11,7 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
     STUCK_BUSY_MIN,
     STUCK_IN_FLIGHT_MIN,
+    STUCK_MIN_NS,
     STUCK_SAMPLES_MIN,
 )
 from whodisk.reading.views import Case
@@ -54,7 +55,7 @@ def samples_sql() -> str:
     # Of most devices, and of fleets, nothing else needs to be looked at.
     return f"""WITH suspects AS (
   SELECT coalesce(host, '') AS host, subject FROM series
-  WHERE kind = 'device' AND metric = 'busy_ratio' AND value >= {STUCK_BUSY_MIN} GROUP BY 1, 2 HAVING count(*) >= {STUCK_SAMPLES_MIN}),
+  WHERE kind = 'device' AND metric = 'busy_ratio' AND value >= {STUCK_BUSY_MIN} GROUP BY 1, 2),
 wide AS (
   SELECT coalesce(host, '') AS host, subject, time_ns,
     max(value) FILTER (metric = 'busy_ratio') AS busy, max(value) FILTER (metric = 'queue_depth') AS depth,
@@ -69,14 +70,15 @@ SELECT *, sum(CASE WHEN stuck THEN 0 ELSE 1 END) OVER (PARTITION BY host, subjec
 
 
 def stuck_devices(case: Case) -> list[Stuck]:
-    """Those that completed nothing in `STUCK_SAMPLES_MIN` samples on end, the longest first; of a host with such disks not the volumes on them."""
+    """Those that completed nothing in `STUCK_SAMPLES_MIN` samples on end, or for `STUCK_MIN_NS`, the longest first; of a host with such disks not the volumes on them."""
     if "series" not in case.columns:
         return []
     rows = case.rows(
         f"""WITH samples AS ({samples_sql()}),
 runs AS (
   SELECT host, subject, run, count(*) AS n, min(time_ns) AS first_ns, any_value(coalesce(period_ns, 0)) AS period_ns, avg(depth) AS depth
-  FROM samples WHERE stuck GROUP BY 1, 2, 3 HAVING count(*) >= {STUCK_SAMPLES_MIN}),
+  FROM samples WHERE stuck GROUP BY 1, 2, 3
+  HAVING count(*) >= {STUCK_SAMPLES_MIN} OR count(*) * any_value(coalesce(period_ns, 0)) >= {STUCK_MIN_NS}),
 others AS (
   SELECT host, subject, bool_or(per_s > 0) AND bool_or(depth < {STUCK_IN_FLIGHT_MIN}) AS works FROM samples WHERE NOT stuck GROUP BY 1, 2)
 SELECT r.host, r.subject, count(*) AS times, CAST(sum(n * period_ns) AS BIGINT) AS length_ns,

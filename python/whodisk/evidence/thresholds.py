@@ -308,6 +308,13 @@ STUCK_SAMPLES_MIN = row(
     CHOSEN,
     "Of a single sample a long request may be all; in three on end a device that works ends one.",
 )
+STUCK_MIN_NS = row(
+    "STUCK_MIN_NS",
+    60_000_000_000,
+    "ns",
+    CHOSEN,
+    "Fewer samples will do where they are this long: after 30 s the kernel gives a request of most drivers up, or tries it again.",
+)
 STUCK_BUSY_MIN = row(
     "STUCK_BUSY_MIN",
     0.95,
