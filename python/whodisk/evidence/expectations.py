@@ -53,6 +53,15 @@ class Limit:
     def is_latency(self) -> bool:
         return self.metric not in ("iops", "bandwidth")
 
+    def holds(self, value: float) -> bool:
+        """Whether a value of the metric is on the side of the bound that was asked for."""
+        return {
+            "<": value < self.bound,
+            "<=": value <= self.bound,
+            ">": value > self.bound,
+            ">=": value >= self.bound,
+        }[self.sign]
+
 
 def parse(text: str) -> Limit:
     """Understands an expectation. Raises ExpectationError with examples."""
@@ -105,9 +114,7 @@ def check(limit: Limit, survey: Survey) -> Expectation:
             f"{words.count(operations)}.",
         )
     value = _value(limit, survey, strata)
-    met = {"<": value < limit.bound, "<=": value <= limit.bound}.get(
-        limit.sign, value > limit.bound if limit.sign == ">" else value >= limit.bound
-    )
+    met = limit.holds(value)
     said = "is met" if met else "is not met"
     shown = _shown(limit, value)
     return Expectation(limit.text, met, f"'{limit.text}' {said}: {limit.metric} of {kind} is {shown}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections import Counter
@@ -69,11 +68,8 @@ WHERE subject = 'rocksdb' AND (kind = 'write_stall' OR ((kind LIKE 'flush%' OR k
 
 def _when(case: Case, time_ns: float) -> str:
     """As its log has it: moments without a zone were taken for UTC."""
-    clock = case.meta.get("clock") or {}
-    if clock.get("name") != "CLOCK_REALTIME":
-        return words.seconds(time_ns)
-    second = (int(clock.get("start_ns") or 0) + round(time_ns)) // 1_000_000_000
-    return f"{datetime.datetime.fromtimestamp(second, datetime.UTC):%Y-%m-%d %H:%M:%S}"
+    moment = case.calendar(time_ns)
+    return words.seconds(time_ns) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _between(case: Case, rows: list[Row]) -> str:

@@ -9,7 +9,6 @@ from whodisk.evidence.sampled_account import KINDS
 from whodisk.evidence.sampled_latencies import NO_LOAD, kind_name, rank, subjects_of
 from whodisk.evidence.thresholds import ACCOUNT_DEVICES_TOLD, AGAINST_RATIO_MIN
 from whodisk.reading.views import Case, quoted
-from whodisk.statistics.stats import quantile_needs
 
 
 def _means(case: Case) -> dict[tuple[str, str], float]:
@@ -102,12 +101,7 @@ def _kinds(case: Case) -> dict[tuple[str, str], dict[str, float]]:
         (one.name, name): {
             of: value.most_ns if of == "max" else value.usual_ns
             for of, value in sorted(kind.of.items(), key=lambda item: rank(item[0]))
-            if of != "stddev"
-            and (
-                of in ("mean", "max")
-                or not kind.operations
-                or kind.operations >= quantile_needs(float(of) / 100.0)
-            )
+            if of != "stddev" and (of in ("mean", "max") or kind.tells(of))
         }
         for one in subjects_of(case)
         if one.name not in NO_LOAD

@@ -60,7 +60,7 @@ def _check(limit: Limit, subjects: list[Subject]) -> Expectation:
     else:
         low, _ = min(((low, whose) for (low, _), whose in bounds), key=lambda pair: pair[0])
         high, whose = max(((high, whose) for (_, high), whose in bounds), key=lambda pair: pair[0])
-    met = {_holds(limit, low), _holds(limit, high)}
+    met = {limit.holds(low), limit.holds(high)}
     if len(met) > 1:
         lacking = [whose for (_, high), whose in bounds if not math.isfinite(high)]
         why = (
@@ -102,12 +102,3 @@ def _bounds(limit: Limit, kind: Kind) -> tuple[float, float]:
         return max(value.most_ns for value in known), kind.of["max"].most_ns if "max" in kind.of else math.inf
     value = kind.of.get("mean" if limit.metric == "mean" else limit.metric.removeprefix("p"))
     return (value.least_ns, value.most_ns) if value is not None else (0.0, math.inf)
-
-
-def _holds(limit: Limit, value: float) -> bool:
-    return {
-        "<": value < limit.bound,
-        "<=": value <= limit.bound,
-        ">": value > limit.bound,
-        ">=": value >= limit.bound,
-    }[limit.sign]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 from whodisk import words
 from whodisk.evidence.thresholds import LOGS_APART_MIN_NS
 from whodisk.evidence.times_of_day import DAY_NS
@@ -22,7 +20,6 @@ SELECT max(step) AS longest, arg_max(time_ns, step) AS end_ns FROM steps"""
     longest, end_ns = int(row["longest"] or 0), int(row["end_ns"] or 0)
     if longest < LOGS_APART_MIN_NS:
         return []
-
     return [
         f"No sample for {words.things(longest / DAY_NS, 'day')}, from {_day(case, end_ns - longest)} to {_day(case, end_ns)}: the case holds logs of different times."
     ]
@@ -30,8 +27,5 @@ SELECT max(step) AS longest, arg_max(time_ns, step) AS end_ns FROM steps"""
 
 def _day(case: Case, at_ns: int) -> str:
     """The day of a moment, or its second where the clock is in no calendar: beside a log with dates, that is one without."""
-    clock = case.meta.get("clock") or {}
-    if clock.get("name") != "CLOCK_REALTIME":
-        return words.seconds(at_ns)
-    second = (int(clock.get("start_ns") or 0) + at_ns) // 1_000_000_000
-    return f"{datetime.datetime.fromtimestamp(second, datetime.UTC):%Y-%m-%d}"
+    moment = case.calendar(at_ns)
+    return words.seconds(at_ns) if moment is None else f"{moment:%Y-%m-%d}"

@@ -17,7 +17,7 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_PERCENTILES_TOLD,
 )
 from whodisk.reading.views import Case, quoted
-from whodisk.statistics.stats import quantile_needs
+from whodisk.statistics.stats import Floats, quantile_needs
 
 #: Percentiles that are told of a distribution with many.
 TOLD_OF_MANY = ("50", "90", "99", "99.9", "99.99")
@@ -56,6 +56,10 @@ class Kind:
     is_run: bool = False
     #: `mean`, `max`, `stddev`, or a percentile in percent (`99.9`).
     of: dict[str, _Value] = field(default_factory=dict)
+
+    def tells(self, percentile: str) -> bool:
+        """Whether its operations are enough for a percentile, as far as their number is known: 99.99 % of a thousand are all of them."""
+        return not self.operations or self.operations >= quantile_needs(float(percentile) / 100.0)
 
     def tail(self) -> tuple[str, float]:
         """The measure that reaches farthest, and its largest value."""
@@ -107,6 +111,15 @@ def zero_sql(case: Case) -> str:
     """The moment from which those of samples are counted: the log's own zero, else the first sample."""
     clock = str((case.meta.get("clock") or {}).get("name") or "")
     return "0" if clock.startswith("the begin of ") else "(SELECT min(time_ns) FROM series)"
+
+
+def samples_of(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
+    """Moments, ns after the log's zero, and values of a metric of one subject, in their order."""
+    data = case.arrays(
+        f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE kind = {quoted(kind)} AND metric = {quoted(metric)}
+  AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1"""
+    )
+    return data["time_ns"].astype(np.float64), data["value"].astype(np.float64)
 
 
 #: What a log says of latencies, how many there were, and what failed.
@@ -201,11 +214,7 @@ def _with_levels(case: Case, subject: Subject) -> Subject:
             continue
         stem = f"{name}_latency" if name else "latency"
         metric = f"{stem}_ns" if which == "mean" else f"{stem}_{'' if which == 'max' else 'p'}{which}_ns"
-        data = case.arrays(
-            f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE subject = {quoted(subject.name)}
-  AND coalesce(host, '') = {quoted(subject.host)} AND kind = {quoted(subject.kind)} AND metric = {quoted(metric)} ORDER BY 1"""
-        )
-        levels = two_levels(data["time_ns"].astype(np.float64), data["value"].astype(np.float64))
+        levels = two_levels(*samples_of(case, subject.host, subject.name, subject.kind, metric))
         kind.of[which] = replace(value, levels=levels)
     return subject
 
@@ -450,12 +459,7 @@ def _most(value: _Value, subject: Subject, intervals: int, is_run: bool) -> str:
 
 def _parts(kind: Kind, percentiles: list[str], about: str) -> list[str]:
     slowest = words.duration(kind.of["max"].usual_ns) if "max" in kind.of else ""
-    # 99.99 % of a thousand operations are all of them: that is the slowest.
-    known = [
-        of
-        for of in percentiles
-        if not kind.operations or kind.operations >= quantile_needs(float(of) / 100.0)
-    ]
+    known = [of for of in percentiles if kind.tells(of)]
     if len(known) > ACCOUNT_PERCENTILES_TOLD:
         known = [of for of in known if of in TOLD_OF_MANY] or known[-ACCOUNT_PERCENTILES_TOLD:]
     parts = [

@@ -7,10 +7,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from whodisk import words
-from whodisk.evidence.sampled_latencies import zero_sql
+from whodisk.evidence.sampled_latencies import samples_of, zero_sql
 from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
@@ -20,7 +19,7 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_SLOW_RATE_MAX,
 )
 from whodisk.reading.views import Case, quoted
-from whodisk.statistics.stats import Floats
+from whodisk.statistics.stats import Floats, runs
 
 #: `read_throughput_bytes_per_s`, and what people call theirs (`--map iops=...`).
 RATE = re.compile(
@@ -68,7 +67,7 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         if match is None or key not in subjects:
             continue
         of, kind = match["of"], match["kind"]
-        time_ns, values = _samples(case, *key, str(row["kind"]), str(row["metric"]))
+        time_ns, values = samples_of(case, *key, str(row["kind"]), str(row["metric"]))
         # Of bytes nobody asks how many operations they are.
         what = f"{words.plural_op(kind)}: " if kind else "" if of.endswith("bytes") else "operations: "
         said = f"{what}{_of_samples(of, time_ns, values)}"
@@ -99,14 +98,6 @@ SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY round(min(share), 1), -su
     return set([key for key in keys if key in subjects][:ACCOUNT_DEVICES_TOLD])
 
 
-def _samples(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
-    data = case.arrays(
-        f"""SELECT time_ns - {zero_sql(case)} AS time_ns, value FROM series WHERE kind = {quoted(kind)} AND metric = {quoted(metric)}
-  AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1"""
-    )
-    return data["time_ns"].astype(np.float64), data["value"].astype(np.float64)
-
-
 def _of_samples(of: str, time_ns: Floats, values: Floats) -> str:
     """The usual rate, the lowest and when, the highest; of two levels both."""
     usual, least, most = (_rate(of, float(np.quantile(values, at))) for at in (0.5, 0.0, 1.0))
@@ -124,19 +115,14 @@ def _of_samples(of: str, time_ns: Floats, values: Floats) -> str:
 
 def when_lowest(time_ns: Floats, values: Floats) -> str:
     """Its moment, or the longest time on end."""
-    runs = _runs_of(values == values.min())
-    first, end = max(runs, key=lambda run: run[1] - run[0])
+    begins, ends = runs(np.asarray(values == values.min(), np.bool_))
+    longest = int(np.argmax(ends - begins))
+    first, end = int(begins[longest]), int(ends[longest])
     if end - first < 2:
         return f"at {words.seconds(time_ns[first])}"
-    again = len(runs) - 1
+    again = len(begins) - 1
     more = f", and {words.things(again, 'more time')}" if again else ""
     return f"from {words.seconds(time_ns[first])} to {words.seconds(time_ns[end - 1])}{more}"
-
-
-def _runs_of(chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Begin and end (behind it) of each run of what is chosen."""
-    steps = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
-    return list(zip(steps[::2].tolist(), steps[1::2].tolist(), strict=True))
 
 
 def _rate(of: str, value: float) -> str:
@@ -157,7 +143,7 @@ GROUP BY 1, 2 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 3 DESC, 1, 2 LIM
         host, subject = str(row["host"]), str(row["subject"])
         if subject in silent or subject in others:
             continue
-        time_ns, values = _samples(case, host, subject, "process", "operations_per_s")
+        time_ns, values = samples_of(case, host, subject, "process", "operations_per_s")
         levels, usual, least = two_levels(time_ns, values), float(np.median(values)), float(values.min())
         if levels is not None:
             lasting = levels.said(words.rate(levels.before), f"{words.rate(levels.after)}")

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +282,14 @@ class Case:
             return None
         # Clocks without a date count from there.
         return None if start.year == 1970 else start
+
+    def calendar(self, time_ns: float) -> datetime | None:
+        """What the calendar said at a moment of the case, to the second; None where its clock is in no calendar."""
+        clock = self.meta.get("clock") or {}
+        if clock.get("name") != "CLOCK_REALTIME":
+            return None
+        second = (int(clock.get("start_ns") or 0) + round(time_ns)) // 1_000_000_000
+        return datetime.fromtimestamp(second, UTC)
 
     @property
     def zone(self) -> str:
