@@ -239,3 +239,8 @@ def stage(name: str) -> str:
     """A stage as printed, those that a log cannot tell apart by the first and the last: `fs+queue+device+interrupt` is `fs to interrupt`."""
     parts = [part.split("+") for part in name.split(" or ")]
     return " or ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else "+".join(part) for part in parts)
+
+
+def joined(sentences: list[str]) -> str:
+    """Sentences without capitals as one text; the first stands behind a name and a colon."""
+    return " ".join([sentences[0], *(text[0].upper() + text[1:] for text in sentences[1:])])

@@ -66,5 +66,5 @@ FROM series WHERE kind = 'component' AND metric IN ('back_to_back', {", ".join(m
             else f"the worst of {words.things(samples, 'sample')} each"
         )
         said.append(f"in {among}, {', '.join(worst)}.")
-        told.append(" ".join([f"{row['subject']}: {said[0]}", *(s[0].upper() + s[1:] for s in said[1:])]))
+        told.append(f"{row['subject']}: {words.joined(said)}")
     return told

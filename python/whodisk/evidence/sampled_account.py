@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from whodisk.evidence import rocksdb_account
 from whodisk.evidence.alike_devices import disk_family, kernel_named
 from whodisk.evidence.drive_counters import drive_counters
 from whodisk.evidence.sampled_handlers import handlers
-from whodisk.evidence.sampled_latencies import METRIC, latencies, zero_sql
+from whodisk.evidence.sampled_latencies import METRIC, Paragraph, latencies, zero_sql
 from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.sampled_rates import falls, rates, when_lowest
 from whodisk.evidence.thresholds import (
@@ -78,7 +77,7 @@ def account(case: Case) -> list[str]:
         *less,
         *drive_counters(case),
         *of_rocksdb,
-        *_with_falls(falls(case, told), [*filter(None, rest), *rates(case, described)]),
+        *map(str, _with_falls(falls(case, told), [*rest, *rates(case, described)])),
         *handlers(case),
     ]
 
@@ -104,21 +103,16 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
     ]
 
 
-def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
+def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[Paragraph]) -> list[Paragraph]:
     """That nothing ended, or less than otherwise, stands first in what is said of its program; and that before what others took."""
-    first: list[str] = []
+    first: list[Paragraph] = []
     for name, said in fallen:
-        # Behind the name it may say what the program is among others; runs of it are summed up by themselves.
-        begins = re.compile(rf"{re.escape(name)}(?!, run [0-9])(?:, [^:]*)?: ")
-        at, begin = next(
-            ((at, found[0]) for at, text in enumerate(paragraphs) if (found := begins.match(text))),
-            (len(paragraphs), ""),
-        )
-        if not begin:
-            first.append(f"{name}: {said}")
+        mine = next((one for one in paragraphs if one.of == name), None)
+        if mine is None:
+            first.append(Paragraph(name, name, said))
         else:
-            rest = paragraphs.pop(at).removeprefix(begin)
-            first.append(f"{begin}{said} {rest[0].upper()}{rest[1:]}")
+            paragraphs.remove(mine)
+            first.append(mine.after(said))
     return [*first, *paragraphs]
 
 

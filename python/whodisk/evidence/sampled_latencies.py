@@ -127,7 +127,23 @@ _CHOSEN = """kind IN ('device', 'process', 'component')
   AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
 
 
-def latencies(case: Case, besides: set[str]) -> list[str]:
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences on a program or device, behind what it is called there; `of` is its label, empty where others are spoken of, too."""
+
+    of: str
+    head: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.head}: {self.text}" if self.head else self.text
+
+    def after(self, sentence: str) -> Paragraph:
+        """The same with a sentence in front."""
+        return replace(self, text=f"{sentence} {self.text[0].upper()}{self.text[1:]}")
+
+
+def latencies(case: Case, besides: set[str]) -> list[Paragraph]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
     subjects = _together([one for one in subjects_of(case) if one.name not in besides])
     failed = [_failed(one) for one in subjects if one.failures]
@@ -138,10 +154,13 @@ def latencies(case: Case, besides: set[str]) -> list[str]:
         if (text := _paragraph(_with_levels(case, one), _among(chosen) if at == 0 else ""))
     ]
     rest = chosen[ACCOUNT_DEVICES_TOLD:]
-    more = [f"{len(rest)} more in the log: {words.some([one.label for one in rest], ACCOUNT_DEVICES_TOLD)}."]
-    # What failed is in the short answer, too, which has the first paragraph only.
-    first = " ".join([*failed, *said[:1]])
-    return [*([first] if first else []), *said[1:], *(more if rest else [])]
+    names = words.some([one.label for one in rest], ACCOUNT_DEVICES_TOLD)
+    more = [Paragraph("", "", f"{len(rest)} more in the log: {names}.")] if rest else []
+    if failed:
+        # What failed is in the short answer, too, which has the first paragraph only.
+        first = Paragraph("", "", " ".join([*failed, *map(str, said[:1])]))
+        return [first, *said[1:], *more]
+    return [*said, *more]
 
 
 def subjects_of(case: Case) -> list[Subject]:
@@ -318,7 +337,7 @@ def _named(of: str | None) -> str:
     return "mean" if of is None else of.removeprefix("p")
 
 
-def _paragraph(subject: Subject, among: str) -> str:
+def _paragraph(subject: Subject, among: str) -> Paragraph | None:
     kinds = subject.kinds
     first = _kinds_by_tail(kinds)
     said = [
@@ -327,7 +346,7 @@ def _paragraph(subject: Subject, among: str) -> str:
     ]
     said = [sentence for sentence in said if sentence]
     if not said:
-        return ""
+        return None
     if (hidden := len(first) - ACCOUNT_KINDS_TOLD) > 0:
         said.append(
             f"{words.things(hidden, 'more kind')} of operations {'is' if hidden == 1 else 'are'} in the log."
@@ -337,7 +356,7 @@ def _paragraph(subject: Subject, among: str) -> str:
         name += (
             f" (latencies may be {words.count(subject.doubt)} times as long: the log does not say their unit)"
         )
-    return f"{name}: {' '.join([said[0], *(each[0].upper() + each[1:] for each in said[1:])])}"
+    return Paragraph(subject.label, name, words.joined(said))
 
 
 def _among_kinds(names: list[str], kinds: dict[str, Kind]) -> str:

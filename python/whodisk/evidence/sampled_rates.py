@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.sampled_latencies import samples_of, zero_sql
+from whodisk.evidence.sampled_latencies import Paragraph, samples_of, zero_sql
 from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
@@ -46,7 +46,7 @@ class _Fall:
     said: list[str]
 
 
-def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[str]:
+def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[Paragraph]:
     """A paragraph per program or device that has rates and no latency, and is none of the `others`: the usual one, the lowest with its moment, the highest; first of
     the one that fell lowest."""
     rows = case.rows(
@@ -77,12 +77,11 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
     first = sorted(found, key=lambda key: (round(found[key].share, 1), -found[key].total, key))
     told = []
     for at, key in enumerate(first[:ACCOUNT_DEVICES_TOLD]):
-        name = f"{key[1]} of {key[0]}" if several and key[0] else key[1]
+        name = label = f"{key[1]} of {key[0]}" if several and key[0] else key[1]
         if at == 0 and among > 1:
             fell = round(found[key].share, 1) < round(found[first[-1]].share, 1)
             name += f", the one of {among} that fell lowest" if fell else f", one of {among}"
-        texts = found[key].said
-        told.append(f"{name}: {' '.join([texts[0], *(text[0].upper() + text[1:] for text in texts[1:])])}")
+        told.append(Paragraph(label, name, words.joined(found[key].said)))
     return told
 
 
