@@ -64,6 +64,31 @@ def test_a_slower_case_is_found_with_its_ratio(tmp_path: Path) -> None:
     assert len(lines(comparison)) <= 12
 
 
+def test_syncs_are_compared_beside_writes(tmp_path: Path) -> None:
+    """A database waits for its syncs: those of one side take ten times as long."""
+
+    def synced(path: Path, sync_ns: int) -> Path:
+        times = np.arange(2_000, dtype=np.int64) * 1_000_000
+        kinds = np.where(np.arange(2_000) % 2, "sync", "write")
+        took = np.where(kinds == "sync", sync_ns, 5_000) + np.arange(2_000) * 37 % 501
+        rows = {"op_id": np.arange(2_000), "op": list(kinds), "start_ns": times, "latency_ns": took}
+        return write_case(path, syscall={**rows, "size_bytes": 4096})
+
+    comparison = of(synced(tmp_path / "fast", 100_000), synced(tmp_path / "late", 1_000_000))
+    by_name = {r.metric.name: r for r in comparison.ratios}
+    assert by_name["sync p50"].ratio == pytest.approx(10, rel=0.05)
+    assert by_name["write p50"].ratio == pytest.approx(1, rel=0.05)
+    assert any("sync p50" in line for line in lines(comparison))
+
+
+def test_sides_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder in ("monday", "tuesday"):
+        (tmp_path / folder).mkdir()
+        case(tmp_path / folder / "run.case", 1)
+    paths = [tmp_path / folder / "run.case" for folder in ("monday", "tuesday")]
+    assert [name for name, _ in sides_of(paths, lambda path: path)] == ["monday/run.case", "tuesday/run.case"]
+
+
 def test_the_same_is_no_difference_beyond_noise(tmp_path: Path) -> None:
     comparison = of(case(tmp_path / "a", 1), case(tmp_path / "b", 2))
     assert not any(comparison.called)

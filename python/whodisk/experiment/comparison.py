@@ -91,8 +91,19 @@ def sides_of(paths: Sequence[Path], ready: Callable[[Path], Path]) -> list[tuple
             raise WhodiskError(
                 f"{path}: expected a case (a directory with case.json) or a directory of cases, found neither; check the path"
             )
-        found.append((path.name or str(path), [ready(one) for one in inside]))
-    return found
+        found.append((path, [ready(one) for one in inside]))
+    names_ = _names([path for path, _ in found])
+    return [(name, cases) for name, (_, cases) in zip(names_, found, strict=True)]
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path; as many more as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        short = ["/".join(one[-length:]) for one in parts]
+        if len(set(short)) == len(set(parts)):
+            return short
+    return [str(path) for path in paths]
 
 
 def read_sides(
@@ -140,12 +151,12 @@ def _kind(metric: Metric) -> str:
 
 
 def _by_kind(first: Side, second: Side) -> list[Metric]:
-    """Throughput and quantiles of reads and of writes, where there are both."""
+    """Throughput and quantiles of each kind of operation that all runs have, where reads and writes together do not say it: syncs are not among them."""
     runs = (*first.runs, *second.runs)
-    both = [kind for kind in ("read", "write") if all(kind in run.kinds for run in runs)]
-    if len(both) < 2:
+    shared = [kind for kind in names.KINDS if all(kind in run.kinds for run in runs)]
+    if len(shared) < 2:
         return []
-    return [names.metric_of(name, kind) for kind in both for name in ("iops", *names.QUANTILES)]
+    return [names.metric_of(name, kind) for kind in shared for name in ("iops", *names.QUANTILES)]
 
 
 def _of_kind(
