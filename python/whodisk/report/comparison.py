@@ -15,7 +15,9 @@ from whodisk.statistics.repeated import Ratio
 
 STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
 #: Metrics that a terminal shows.
-SHOWN_MAX = 6
+SHOWN_MAX = 7
+#: What a program waits for beside its reads and writes, whose metrics do not speak of it.
+BESIDE = ("sync p50", "flush p50")
 
 
 def render(comparison: Comparison, console: Console | None = None) -> None:
@@ -50,7 +52,7 @@ def side_line(letter: str, side: Side) -> str:
 
 
 def shown(comparison: Comparison) -> list[tuple[Ratio, bool]]:
-    """The metric asked for, throughput, median, p99, the highest quantile that is known, and the stage that changed most."""
+    """The metric asked for, throughput, median, p99, the highest quantile that is known, syncs, and the stage that changed most."""
     pairs = list(zip(comparison.ratios, comparison.called, strict=True))
     by_name = {ratio.metric.name: (ratio, is_called) for ratio, is_called in pairs}
     known = [name for name in names.QUANTILES if name in by_name and by_name[name][0].is_known]
@@ -59,7 +61,8 @@ def shown(comparison: Comparison) -> list[tuple[Ratio, bool]]:
     # What changed most is the stage with the largest change of time per operation, not of the ratio.
     moved = sorted(stages, key=lambda pair: -abs(pair[0].second - pair[0].first))[:1]
     chosen = [pairs[0]]
-    for pair in [*(by_name[n] for n in ("iops", "p50", "p99", *known[-1:]) if n in by_name), *moved]:
+    beside = [name for name in BESIDE if name in by_name and by_name[name][0].is_known]
+    for pair in [*(by_name[n] for n in ("iops", "p50", "p99", *known[-1:], *beside) if n in by_name), *moved]:
         if pair not in chosen:
             chosen.append(pair)
     return chosen[:SHOWN_MAX]
