@@ -1,7 +1,10 @@
 //! What tests of formats share.
 use crate::prefix::Prefixes;
-use crate::{Format, Head, ImportError, Request, Summary};
+use crate::{Format, Head, ImportError, Request, Sink, Summary};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use case::sealed::{Names, SealWriter};
+use std::path::Path;
 
 /// A log of this text, imported into a case of its own. Panics unless `format` recognises it.
 pub fn import(format: &Format, text: &str) -> Result<Summary, ImportError> {
@@ -10,8 +13,40 @@ pub fn import(format: &Format, text: &str) -> Result<Summary, ImportError> {
 
 /// The same of a log whose name is what tells its format.
 pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, ImportError> {
+    import_into(tempfile::tempdir().unwrap().path(), format, name, text)
+}
+
+/// The samples of a metric of a log, in their order: subject, seconds since the start, value.
+pub fn samples(format: &Format, text: &str, metric: &str) -> Vec<(String, i64, f64)> {
     let folder = tempfile::tempdir().unwrap();
-    let (path, case) = (folder.path().join(name), folder.path().join("case"));
+    import_into(folder.path(), format, "log", text).unwrap();
+    let mut found = Vec::new();
+    for batch in batches(&folder.path().join("case/series/part-0.parquet")) {
+        let column = |name: &str| batch.column_by_name(name).unwrap();
+        let (subjects, metrics) = (
+            column("subject").as_string::<i32>(),
+            column("metric").as_string::<i32>(),
+        );
+        let time_ns = column("time_ns").as_primitive::<Int64Type>();
+        let value = column("value").as_primitive::<Float64Type>();
+        for row in (0..batch.num_rows()).filter(|row| metrics.value(*row) == metric) {
+            let seconds = time_ns.value(row) / 1_000_000_000;
+            found.push((subjects.value(row).to_owned(), seconds, value.value(row)));
+        }
+    }
+    found
+}
+
+/// Starts and latencies of the operations that a sink saw, in order.
+pub fn moments(sink: Sink) -> Vec<(i64, i64)> {
+    let ops = sink.surveyed().ops;
+    let mut moments: Vec<_> = ops.iter().map(|op| (op.start_ns, op.latency_ns)).collect();
+    moments.sort_unstable();
+    moments
+}
+
+fn import_into(folder: &Path, format: &Format, name: &str, text: &str) -> Result<Summary, ImportError> {
+    let (path, case) = (folder.join(name), folder.join("case"));
     std::fs::write(&path, text).unwrap();
     let head = Prefixes::none().pass_over(&path, Head::read(&path).unwrap(), Some(format));
     assert!((format.recognise)(&head), "{text}");
@@ -21,11 +56,13 @@ pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, 
         ..Default::default()
     };
     let mut writer = SealWriter::create(&case).unwrap();
-    crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
+    let summary = crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
+    writer.finish().unwrap();
+    Ok(summary)
 }
 
 /// The rows of a table of a case.
-pub fn batches(path: &std::path::Path) -> Vec<arrow_array::RecordBatch> {
+pub fn batches(path: &Path) -> Vec<arrow_array::RecordBatch> {
     let file = std::fs::File::open(path).unwrap();
     let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     reader.build().unwrap().map(Result::unwrap).collect()

@@ -714,14 +714,7 @@ mod tests {
             let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
             let mut sink = Sink::survey(&mut names, &mut silent, false);
             read(&source, &mut sink).map_err(|e| e.to_string())?;
-            let mut ops: Vec<(i64, i64)> = sink
-                .surveyed()
-                .ops
-                .iter()
-                .map(|op| (op.start_ns, op.latency_ns))
-                .collect();
-            ops.sort_unstable();
-            Ok::<_, String>(ops)
+            Ok::<_, String>(crate::testing::moments(sink))
         };
         let begin_ns = 1_603_180_805_000_000_000;
         let rows = "Time;Latency\n2020-10-20 08:00:05;1,5\n2020-10-20T10:00:06.25+02:00;2,5\n2020-10-20 08:00:07,5;3\n";

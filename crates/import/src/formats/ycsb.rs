@@ -60,6 +60,14 @@ fn is_of_summary(line: &str) -> bool {
     kind.starts_with('[') && kind.ends_with(']') && is_label
 }
 
+/// Whether a line is the command of a run: `$ bin/ycsb run scylla -target 5000`, `Command line: -t -db ...` (which YCSB itself prints).
+fn is_command(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_program = |word: &str| matches!(word.rsplit('/').next(), Some("ycsb" | "ycsb.sh" | "go-ycsb"));
+    let runs = |pair: &[&str]| is_program(pair[0]) && matches!(pair[1], "run" | "load");
+    line.starts_with("Command line: ") || words.windows(2).any(runs)
+}
+
 /// A status line.
 #[derive(Clone, Debug, PartialEq)]
 struct Status<'a> {
@@ -243,6 +251,8 @@ struct Reader {
     tick: Tick,
     /// The run ended: what follows tells it as a whole.
     is_over: bool,
+    /// A line of the run's summary was read.
+    has_summary: bool,
     summary: BTreeMap<String, Vec<(String, f64)>>,
     /// By kind, what operations returned that did not do what was asked, and how many of them did so.
     returned: BTreeMap<String, BTreeMap<String, u64>>,
@@ -253,12 +263,17 @@ struct Reader {
 impl Reader {
     /// A kind of operations of the run at hand; what cleaning up after a run took is no load of any.
     fn subject(&self, kind: &str, sink: &mut Sink) -> NameId {
-        let name = match (kind, self.runs_before) {
+        let name = self.called(kind, sink);
+        sink.name(&name)
+    }
+
+    /// The same in words.
+    fn called(&self, kind: &str, sink: &Sink) -> String {
+        match (kind, self.runs_before) {
             ("CLEANUP", _) => kind.to_owned(),
             (_, 0) => sink.of_log(kind),
             (_, before) => format!("{}, run {}", sink.of_log(kind), before + 1),
-        };
-        sink.name(&name)
+        }
     }
 
     /// Another run begins: what is said of it must not be pooled with what was said of the one before.
@@ -268,17 +283,30 @@ impl Reader {
         before.end(sink)
     }
 
+    /// What is said of a run as a whole follows: if such lines were read before, they were of the run before it. Summaries have no moments: it is
+    /// put where that one ended.
+    fn begins_summary(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        if self.has_summary {
+            let last_ns = self.last_ns;
+            self.next_run(sink)?;
+            (self.begin_ns, self.last_ns) = (last_ns, last_ns);
+        }
+        Ok(())
+    }
+
     fn status(&mut self, status: &Status, sink: &mut Sink) -> Result<(), RecordError> {
         let (moment_ns, rest) = (status.moment_ns, status.rest);
         let run_ns = i64::try_from(status.run_s).map_or(0, |s| s.saturating_mul(1_000_000_000));
         let begin_ns = moment_ns.saturating_sub(run_ns);
-        // Runs of several clients in one file have begun before the other's last line.
-        let is_another =
-            |(last_ns, last_s, _): &(i64, u64, String)| status.run_s < *last_s && begin_ns >= *last_ns;
-        if self.said.as_ref().is_some_and(is_another) {
+        let is_another = match &self.said {
+            // Runs of several clients in one file have begun before the other's last line.
+            Some((last_ns, last_s, _)) => status.run_s < *last_s && begin_ns >= *last_ns,
+            None => self.has_summary,
+        };
+        if is_another {
             self.next_run(sink)?;
         }
-        if self.said.is_none() && self.last_ns == 0 {
+        if self.said.is_none() {
             self.begin_ns = moment_ns;
         }
         self.last_ns = moment_ns;
@@ -450,6 +478,10 @@ impl Reader {
             return Ok(());
         };
         let kind = kind.trim_matches(['[', ']']);
+        if (kind, label) == ("OVERALL", "RunTime(ms)") {
+            self.begins_summary(sink)?;
+        }
+        self.has_summary = true;
         if let (Ok(ms), true) = (label.parse::<u32>(), value.contains('.')) {
             // Buckets of a histogram (milliseconds and a count) look alike, but for the point in the mean.
             let value = number(value, "of a time series")?;
@@ -458,8 +490,8 @@ impl Reader {
             let time_ns = self.begin_ns + i64::from(ms) * 1_000_000;
             self.last_ns = self.last_ns.max(time_ns);
             sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
-        } else if label.bytes().all(|byte| byte.is_ascii_digit()) {
-            // A bucket of a histogram.
+        } else if label.bytes().all(|byte| byte.is_ascii_digit()) || label == "Count" {
+            // A bucket of a histogram; how often Java collected its garbage.
         } else if let Some(code) = label.strip_prefix("Return=") {
             // As `Return=OK`, or `0` of old versions.
             if !code.ends_with("OK") && code != "0" {
@@ -485,6 +517,20 @@ impl Reader {
         Ok(())
     }
 
+    /// Whether the summary is of a run without an operation, done or failed.
+    fn did_nothing(&self) -> bool {
+        let says = |values: &[(String, f64)], wanted: &str, is: fn(f64) -> bool| {
+            values.iter().any(|(name, value)| name == wanted && is(*value))
+        };
+        let overall = self.summary.get("OVERALL");
+        overall.is_some_and(|values| says(values, "operations_per_s", |rate| rate == 0.0))
+            && self.returned.is_empty()
+            && !self
+                .summary
+                .values()
+                .any(|values| says(values, "operations", |count| count > 0.0))
+    }
+
     /// The summaries, and what failed.
     fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
         self.end_tick(sink)?;
@@ -506,6 +552,12 @@ impl Reader {
                 failures.insert(kind.to_owned(), (count, because(kind)));
             }
         }
+        if self.did_nothing() {
+            sink.missing(
+                format!("how long operations of {} take", self.called("ycsb", sink)),
+                "its summary counts none: the run ended before its first one",
+            );
+        }
         for (kind, returned) in &self.returned {
             let codes: Vec<String> = returned
                 .iter()
@@ -522,7 +574,11 @@ impl Reader {
                 continue;
             }
             let operations = counted(count as u64, &format!("{kind} operation"));
-            sink.missing(format!("why {operations} failed"), because);
+            let of_run = match self.runs_before {
+                0 => String::new(),
+                before => format!(" of run {}", before + 1),
+            };
+            sink.missing(format!("why {operations}{of_run} failed"), because);
             let (subject, values) = (self.subject(&kind, sink), [(sink.name(FAILURES), count)]);
             sink.sum(self.last_ns, None, SubjectKind::Process, subject, &values)?;
         }
@@ -547,6 +603,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if text.contains("Run finished, takes ") {
             reader.end_tick(sink)?;
             reader.is_over = true;
+        }
+        if is_command(text) {
+            reader.begins_summary(sink)?;
         }
         let of_go = of_go_line(text);
         if !of_go.is_empty() {
@@ -717,38 +776,7 @@ mod tests {
 
     /// Subjects of samples of a log's rates, in their order, each with its seconds and its rate.
     fn rates(log: &str) -> Vec<(String, i64, f64)> {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
-        std::fs::write(&path, log).unwrap();
-        std::fs::create_dir(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
-        let mut names = case::sealed::Names::default();
-        crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
-        writer.finish().unwrap();
-        let mut found = Vec::new();
-        for batch in crate::testing::batches(&case.join("series/part-0.parquet")) {
-            use arrow_array::cast::AsArray;
-            use arrow_array::types::{Float64Type, Int64Type};
-            let text = |name: &str| batch.column_by_name(name).unwrap().as_string::<i32>().clone();
-            let (subjects, metrics) = (text("subject"), text("metric"));
-            let time_ns = batch
-                .column_by_name("time_ns")
-                .unwrap()
-                .as_primitive::<Int64Type>();
-            let value = batch
-                .column_by_name("value")
-                .unwrap()
-                .as_primitive::<Float64Type>();
-            for row in (0..batch.num_rows()).filter(|row| metrics.value(*row) == "operations_per_s") {
-                let seconds = time_ns.value(row) / 1_000_000_000;
-                found.push((subjects.value(row).to_owned(), seconds, value.value(row)));
-            }
-        }
-        found
+        crate::testing::samples(&FORMAT, log, "operations_per_s")
     }
 
     fn rate(subject: &str, seconds: i64, value: f64) -> (String, i64, f64) {
@@ -815,6 +843,57 @@ mod tests {
             .map(|(name, ..)| name)
             .collect();
         assert_eq!(names, ["READ", "READ", "READ, run 2"]);
+    }
+
+    #[test]
+    fn summaries_of_one_file_are_each_of_a_run() {
+        let summary = |rate: u32| {
+            format!("[OVERALL], RunTime(ms), 1000\n[OVERALL], Throughput(ops/sec), {rate}.5\n[READ], Operations, {rate}\n[READ], Return=ERROR, {rate}\n")
+        };
+        let of_second = [("OVERALL", 9.5), ("OVERALL, run 2", 8.5)];
+        let all = |log: &str| -> Vec<(String, f64)> {
+            let of_runs = crate::testing::samples(&FORMAT, log, "run_operations_per_s").into_iter();
+            of_runs.map(|(subject, _, value)| (subject, value)).collect()
+        };
+        let pair = of_second.map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(all(&(summary(9) + "\n" + &summary(8))), pair);
+        // The page left out when the second began.
+        let command = "$ bin/ycsb run scylla -target 5000\n";
+        let cut = summary(8).replace("[OVERALL], RunTime(ms), 1000\n", "");
+        assert_eq!(all(&(summary(9) + command + &cut)), pair);
+        let failed: Vec<String> = missing(&(summary(9) + &summary(8)))
+            .into_iter()
+            .map(|(what, _)| what)
+            .collect();
+        assert_eq!(
+            failed,
+            [
+                "why 9 READ operations failed",
+                "why 8 READ operations of run 2 failed"
+            ]
+        );
+        // A run that is dated keeps its moments, and so does what is said after them.
+        let status = |minute: u32| {
+            format!("2017-10-06 09:{minute}:10:000 10 sec: 5 operations; 5.0 current ops/sec; \n")
+        };
+        let log = status(42) + &summary(9) + &summary(8) + &status(43) + &summary(7);
+        let of_third = (pair[0].0.replace("OVERALL", "OVERALL, run 3"), 7.5);
+        assert_eq!(all(&log), [pair[0].clone(), pair[1].clone(), of_third]);
+        assert_eq!(rates(&log), [rate("ycsb", 0, 5.0), rate("ycsb, run 3", 60, 5.0)]);
+        assert_eq!(samples(&log).2, 60);
+        for line in ["we run ycsb on it", "ycsb", "[READ], Operations, 5"] {
+            assert!(!is_command(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_an_operation_is_told() {
+        let log = "[OVERALL], RunTime(ms), 66\n[OVERALL], Throughput(ops/sec), 0.0\n[TOTAL_GCs], Count, 3\n";
+        assert_eq!(missing(log)[0].0, "how long operations of ycsb take");
+        // Its rate, and no operations of Java's.
+        assert_eq!(samples(log).1, 1);
+        let failed = "[OVERALL], Throughput(ops/sec), 0.0\n[READ], Operations, 0\n[READ], Return=ERROR, 2\n";
+        assert_eq!(missing(failed)[0].0, "why 2 READ operations failed");
     }
 
     #[test]
