@@ -52,8 +52,8 @@ impl Prefixes {
     }
 
     /// The begin of a file without its prefix, if one format (or the one that was named) begins as what is behind the prefix, and none as the file
-    /// does. Formats with moments of their own in front of lines are left alone: only a date in front of nearly every line is certainly a
-    /// logger's. From now on the file is read without it.
+    /// does. Formats with moments of their own in front of lines, and comments, are left alone: only a date or a mark in front of nearly every
+    /// line is certainly no part of them. No format begins most of its lines as a quotation does. From now on the file is read without it.
     pub fn pass_over(&self, path: &Path, head: Head, named: Option<&Format>) -> Head {
         let is_of = |head: &Head| match named {
             Some(format) => (format.recognise)(head),
@@ -62,9 +62,9 @@ impl Prefixes {
         if head.bytes.is_empty() {
             return head;
         }
-        let is_certain = !is_of(&head);
+        let is_known = is_of(&head);
         for prefix in ALL {
-            if let Some(behind) = behind(prefix, &head, is_certain).filter(is_of) {
+            if let Some(behind) = behind(prefix, &head, is_known).filter(is_of) {
                 KNOWN.with_borrow_mut(|known| known.insert(path.to_owned(), prefix));
                 return behind;
             }
@@ -93,18 +93,19 @@ pub fn without(prefix: Prefix, text: &str) -> String {
     plain
 }
 
-/// The head without a prefix that most of its lines have; if it may be another format's, nearly all, with a date.
-fn behind(prefix: Prefix, head: &Head, is_certain: bool) -> Option<Head> {
-    let lines: Vec<&str> = head.filled_lines().collect();
+/// The head without a prefix that most of its lines have; if it is of a known format with it, nearly all, unless it is a quotation's.
+fn behind(prefix: Prefix, head: &Head, is_known: bool) -> Option<Head> {
+    let lines: Vec<&str> = head.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_mark = matches!(prefix, Prefix::Quotation | Prefix::Comment);
     let has = |line: &&&str| {
         prefix
             .split(line)
-            .is_some_and(|(moment, _)| is_certain || moment.is_some_and(is_dated))
+            .is_some_and(|(moment, _)| !is_known || is_mark || moment.is_some_and(is_dated))
     };
     let with = lines.iter().filter(has).count();
-    let is_enough = match is_certain {
-        true => 2 * with > lines.len(),
-        false => with > 0 && 10 * with >= 9 * lines.len(),
+    let is_enough = match is_known && prefix != Prefix::Quotation {
+        true => with > 0 && 10 * with >= 9 * lines.len(),
+        false => 2 * with > lines.len(),
     };
     is_enough.then(|| Head {
         name: head.name.clone(),
@@ -127,10 +128,7 @@ impl Prefix {
     pub fn split<'a>(&self, line: &'a str) -> Option<(Option<&'a str>, &'a str)> {
         let marked = match self {
             Prefix::Quotation => Some(quoted(line)?),
-            Prefix::Comment => Some(
-                line.strip_prefix('#')
-                    .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))?,
-            ),
+            Prefix::Comment => Some(commented(line)?),
             Prefix::Number => Some(numbered(line)?),
             Prefix::Host => Some(of_host(line)?),
             Prefix::Container | Prefix::Syslog | Prefix::Moment => None,
@@ -168,6 +166,12 @@ fn quoted(line: &str) -> Option<&str> {
     while let Some(inner) = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix('>') {
         rest = inner;
     }
+    Some(rest.strip_prefix(' ').unwrap_or(rest))
+}
+
+/// What stands behind the marks of a comment, of which several may stand side by side.
+fn commented(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix('#')?.trim_start_matches('#');
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
@@ -350,6 +354,8 @@ mod tests {
             (Prefix::Quotation, "a > b", None),
             (Prefix::Comment, "# a  b", Some("a  b")),
             (Prefix::Comment, "#  a", Some(" a")),
+            (Prefix::Comment, "## a #", Some("a #")),
+            (Prefix::Comment, " # a", None),
             (Prefix::Number, "    12\ta  b", Some("a  b")),
             (Prefix::Number, "12:a  b", Some("a  b")),
             (Prefix::Number, "12 a", None),
@@ -360,6 +366,34 @@ mod tests {
         ] {
             assert_eq!(rest(prefix, line), behind, "{line}");
         }
+    }
+
+    #[test]
+    fn a_mark_in_front_of_nearly_every_line_is_no_part_of_a_format() {
+        let behind = |prefix: Prefix, text: &str| {
+            let head = Head {
+                name: "log".into(),
+                bytes: text.as_bytes().to_vec(),
+            };
+            behind(prefix, &head, true).map(|head| String::from_utf8(head.bytes).unwrap())
+        };
+        let quoted = ">> >   raft-35708 [000] ..... 9203.2: x\n";
+        assert_eq!(
+            behind(
+                Prefix::Quotation,
+                &("On Tuesday they wrote:\n".to_owned() + &quoted.repeat(2))
+            )
+            .unwrap(),
+            "On Tuesday they wrote:\n".to_owned() + &"  raft-35708 [000] ..... 9203.2: x\n".repeat(2)
+        );
+        // The functions of strace -k stand below each call.
+        assert_eq!(behind(Prefix::Quotation, "1.5 read(1) = 0\n > a\n > b\n"), None);
+        assert_eq!(
+            behind(Prefix::Comment, "# LevelDB:    version 1.20\n# ----\n## a\n").unwrap(),
+            "LevelDB:    version 1.20\n----\na\n"
+        );
+        // ftrace's head.
+        assert_eq!(behind(Prefix::Comment, "# tracer: nop\n#\n# a\n x 1\n"), None);
     }
 
     proptest! {

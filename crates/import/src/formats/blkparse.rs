@@ -2,7 +2,7 @@
 //!
 //! blkparse: `%D %2c %8s %5T.%9t %5p %2a %3d` and the rest by action; the tracer's classic lines have no sequence number, ftrace's begin with
 //! task, CPU and flags. Source: blkparse_fmt.c; kernel/trace/blktrace.c.
-use super::block_requests::{kind_of, unquoted, Event, Requests, What, NOT_TRACED};
+use super::block_requests::{kind_of, Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -77,7 +77,6 @@ fn is_meant_as_event(line: &str) -> bool {
 
 fn recognise(head: &Head) -> bool {
     head.filled_lines()
-        .map(unquoted)
         .filter(|line| !line.starts_with('#'))
         .take(5)
         .any(|line| style(line).is_some())
@@ -113,7 +112,7 @@ struct Reader {
 
 impl ReadLines for Reader {
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
-        let text = unquoted(line.text).trim();
+        let text = line.text.trim();
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
@@ -262,11 +261,10 @@ fn printed_task(text: &[u8], length: usize) -> Option<(Begin<'_>, usize)> {
     let dash = task.iter().rposition(|&byte| byte == b'-')?;
     let (comm, number) = (&task[..dash], &task[dash + 1..]);
     let (pid, length_of_pid) = leading_digits(number, 0);
-    // A name with a colon and a blank in it would end there; marks of a quotation are none of it.
+    // A name with a colon and a blank in it would end there.
     if length_of_pid != number.len()
         || !(1..=9).contains(&length_of_pid)
         || comm.windows(2).any(|two| two == b": ")
-        || comm.starts_with(b">")
     {
         return None;
     }
@@ -539,6 +537,17 @@ mod tests {
             .contains(&"what 1 line above the events says"));
         let damaged = log.replacen("0.000000299", "0.00x", 1);
         assert!(import(&FORMAT, &damaged).is_err());
+    }
+
+    #[test]
+    fn a_completion_that_failed_without_its_issue_is_told() {
+        let log = "251,0 3 1 0.1 9 D W 0 + 8 [x]\n251,0 3 2 0.2 9 C W 0 + 8 [0]\n251,0 3 3 0.3 9 C W 80 + 8 [65531]\n";
+        assert_eq!(error("65531"), 5);
+        let missing = import(&FORMAT, log).unwrap().missing;
+        assert_eq!(
+            missing[0].what,
+            "1 request without an issue in the log, slow or not, of which 1 failed"
+        );
     }
 
     #[test]

@@ -85,14 +85,6 @@ pub struct Event {
     pub error: i32,
 }
 
-/// A line without the marks of a quotation: a program's name begins with none.
-pub fn unquoted(line: &str) -> &str {
-    match line.trim_start().starts_with('>') {
-        true => line.trim_start_matches(['>', ' ']),
-        false => line,
-    }
-}
-
 /// Kind and flags of the letters that the kernel prints for a request (`fill_rwbs`), and of how many sectors it is.
 pub fn kind_of(rwbs: &[u8], count: u64) -> (Op, u32) {
     let is_flush = rwbs.first() == Some(&b'F') && (count == 0 || !rwbs[1..].contains(&b'W'));
@@ -224,6 +216,8 @@ pub struct Requests {
     /// Requests without a completion before others of the same place that have one.
     superseded: u64,
     unmatched: u64,
+    /// Of those, completions with an error.
+    unmatched_errors: u64,
     dropped: u64,
     /// Requests without a completion that were given up.
     forgotten: u64,
@@ -556,6 +550,7 @@ impl Requests {
             },
             None => {
                 self.unmatched += u64::from(event.op != Op::Flush);
+                self.unmatched_errors += u64::from(event.op != Op::Flush && event.error != 0);
                 Ok(())
             }
         }
@@ -855,8 +850,12 @@ impl Requests {
             self.done(*place, request, self.last_ns, None, sink)?;
         }
         if self.unmatched > 0 {
+            let failed = match self.unmatched_errors {
+                0 => String::new(),
+                failed => format!(", of which {failed} failed"),
+            };
             let what = format!(
-                "{} without an issue in the log, slow or not",
+                "{} without an issue in the log, slow or not{failed}",
                 counted(self.unmatched, "request")
             );
             let because = match self.ended {
@@ -993,13 +992,7 @@ mod tests {
         let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
         let mut sink = Sink::survey(&mut names, &mut silent, false);
         read(&mut sink).end(&mut sink).unwrap();
-        let mut ops: Vec<_> = sink
-            .surveyed()
-            .ops
-            .iter()
-            .map(|op| (op.start_ns, op.latency_ns))
-            .collect();
-        ops.sort_unstable();
+        let ops = crate::testing::moments(sink);
         let mut sink = Sink::survey(&mut names, &mut silent, false);
         read(&mut sink).end(&mut sink).unwrap();
         let missing = sink.finish().missing;

@@ -3,7 +3,7 @@
 //! Read are block_bio_queue, block_split, block_rq_insert, _issue, _requeue and _complete (operations), irq_handler_entry and _exit (handler runs),
 //! nvme_setup_cmd and nvme_complete_rq (commands), sched_switch and sched_wakeup (waits of threads that submit). Where no bio was traced, a
 //! request's queue begins when it was inserted. Source: include/trace/events/block.h, irq.h.
-use super::block_requests::{kind_of, unquoted, Event, Requests, What};
+use super::block_requests::{kind_of, Event, Requests, What};
 use super::nvme_commands::Commands;
 use super::thread_waits::Waits;
 use crate::clock::Clock;
@@ -116,7 +116,7 @@ fn is_meant_as_event(line: &str) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    let mut points = head.lines().take(1000).map(unquoted).filter_map(split);
+    let mut points = head.lines().take(1000).filter_map(split);
     binary(head).is_some() || points.any(|point| is_known(point.name))
 }
 
@@ -144,8 +144,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (mut is_told, mut has_block, mut has_bios, mut others) = (false, false, false, 0_u64);
     let (mut lost_events, mut losses) = (0_u64, 0_u64);
     each_line(source, sink, |line, sink| {
-        // Marks of a quotation would be a part of a program's name, and hide none of the rest.
-        let text = unquoted(line.text);
+        let text = line.text;
         if let Some(count) = lost(text) {
             requests.has_losses();
             lost_events = lost_events.saturating_add(count);
@@ -388,17 +387,6 @@ mod tests {
         ] {
             assert!(!is_meant_as_event(line), "{line}");
         }
-    }
-
-    #[test]
-    fn marks_of_a_quotation_are_no_part_of_a_name() {
-        let quoted =
-            ">> >   raft-35708   [000] .....  9203.271122: block_bio_queue: 259,0 WFS 498455552 + 8 [raft]";
-        let point = split(unquoted(quoted)).unwrap();
-        assert_eq!((point.comm, point.pid), ("raft", Some(35708)));
-        let of_kernel = "  <idle>-0 [001] .... 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]";
-        assert_eq!(unquoted(of_kernel), of_kernel);
-        assert_eq!(lost(unquoted("> CPU:2 [LOST 12 EVENTS]")), Some(12));
     }
 
     #[test]
