@@ -150,7 +150,8 @@ impl Reader {
                     _ => {}
                 }
             }
-            (self.has_progress, self.in_distribution) = (false, false);
+            // The line above the percentiles may have been left out.
+            (self.has_progress, self.in_distribution) = (false, true);
             return Ok(());
         }
         let text = said(text);
@@ -359,6 +360,14 @@ mod tests {
         let summary = crate::testing::import(&FORMAT, log).unwrap();
         // The benchmark's 5, a share, what is since the opening 2, and twice 6 of statistics.
         assert_eq!((summary.records, summary.rows), (3, 20));
+    }
+
+    #[test]
+    fn percentiles_below_a_summary_are_its_own() {
+        let log = "fillrandom   :     990.074 micros/op 1010 ops/sec;    4.0 MB/s\n\
+            Percentiles: P50: 721.23 P75: 2313.12 P99: 161971.90\n";
+        let found = crate::testing::samples(&FORMAT, log, "latency_p99_ns");
+        assert_eq!(found, [("fillrandom".into(), 0, 161_971_900.0)]);
     }
 
     #[test]
