@@ -307,7 +307,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (mut in_table, mut begun) = (false, Begun::default());
     each_line(source, sink, |line, sink| {
         let text = line.text.trim_end();
-        in_table |= text.starts_with("% time ");
+        in_table |= text.trim_start().starts_with("% time ");
         let Some(call) = of_line(text) else {
             if let Some(whole) = begun.rest(text) {
                 let call = of_line(&whole).ok_or_else(|| Bad::new("", EXPECTED, text))?;
@@ -768,6 +768,15 @@ fn errno(name: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_indented_table_of_calls_is_no_call() {
+        let log = "\t1466326568.893744 write(3, \"x\"..., 4096) = 4096 <0.000020>\n\
+            \t% time     seconds  usecs/call     calls    errors syscall\n\
+            \t------ ----------- ----------- --------- --------- ----------------\n\
+            \t 72.55    0.192610           2     84992           write\n";
+        assert_eq!(crate::testing::import(&FORMAT, log).unwrap().rows, 1);
+    }
 
     #[test]
     fn the_standard_output_is_a_file_where_it_is_synced() {
