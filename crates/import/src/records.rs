@@ -329,7 +329,9 @@ pub fn of_shell(line: &[u8]) -> bool {
     let plain = line.trim();
     let is_prompt =
         |mark: &str| plain == mark || plain.strip_prefix(mark).is_some_and(|rest| rest.starts_with(' '));
+    let (first, _) = plain.split_once(char::is_whitespace).unwrap_or((plain, ""));
     if ["$", "#", ">", "%"].into_iter().any(is_prompt)
+        || !first.is_empty() && first.chars().all(is_of_prompt)
         || plain.contains(" \u{276f} ")
         || plain.contains("\u{276f}\u{276f} ")
     {
@@ -357,7 +359,15 @@ pub fn of_shell(line: &[u8]) -> bool {
     let is_shell = ["sh-", "bash-", "zsh-"]
         .iter()
         .any(|shell| before.starts_with(shell));
-    (is_host || is_shell) && (after.is_empty() || after.starts_with(' '))
+    // `~/logs $ `, `/var/log# `
+    let is_folder = before.starts_with(['~', '/']) && !before.trim_end().contains(char::is_whitespace);
+    (is_host || is_shell || is_folder) && (after.is_empty() || after.starts_with(' '))
+}
+
+/// Whether a letter is one that a shell's theme puts in front of a command, and no program in front of a record: an arrow, or a picture.
+fn is_of_prompt(letter: char) -> bool {
+    let is_picture = matches!(letter, '\u{1f300}'..='\u{1faff}' | '\u{26a1}' | '\u{fe0f}');
+    is_picture || "\u{276f}\u{279c}\u{2192}\u{bb}\u{203a}\u{25b6}\u{3bb}".contains(letter)
 }
 
 /// Whether a line holds what a terminal was told, or echoed.
@@ -640,10 +650,24 @@ mod tests {
             "Script started on 2026-11-27 10:00:00+00:00",
             "PS C:\\> whodisk",
             "~ \u{276f}\u{276f}\u{276f} sudo btrace /dev/sda",
+            "\u{276f} cat /proc/diskstats",
+            "\u{279c}  ~ cat /proc/diskstats",
+            "\u{1f9c0}  cat /proc/diskstats",
+            "~/logs $ iostat -x 1",
+            "/var/log# iostat",
         ] {
             assert!(of_shell(line.as_bytes()), "{line}");
         }
-        for line in ["", "0.1 a@b 1", "sda$ 1", "a@b:c 1 $5", "#1", "513, 0, 4096"] {
+        for line in [
+            "",
+            "0.1 a@b 1",
+            "sda$ 1",
+            "a@b:c 1 $5",
+            "#1",
+            "513, 0, 4096",
+            "\u{2502} 1",
+            "/dev/sda 1 $5",
+        ] {
             assert!(!of_shell(line.as_bytes()), "{line}");
         }
         for line in [

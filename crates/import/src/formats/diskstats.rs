@@ -2,7 +2,7 @@
 //! samples.
 //!
 //! Source: Documentation/admin-guide/iostats.rst. A snapshot has no moment: rates need a line above it that tells it, or `--map every=TIME`.
-use super::snapshots::{is_beside, of_one_folder, Moments};
+use super::snapshots::{is_beside, is_command, of_one_folder, Moments};
 use super::stamps::stamp_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{Format, Head, Source};
@@ -32,6 +32,9 @@ pub const FORMAT: Format = Format {
     together: of_one_folder,
     read,
 };
+
+/// What snapshots are of.
+const PATH: &str = "/proc/diskstats";
 
 /// Counters of a row in the kernel's order: of reads (from 0) and of writes (from 4) operations, merges, sectors and milliseconds; then what is in
 /// flight now, busy milliseconds, and milliseconds of all requests together; of discards (from 11) as of reads; flushes and their milliseconds.
@@ -106,7 +109,7 @@ fn is_row(line: &str) -> bool {
 fn recognise(head: &Head) -> bool {
     let lines: Vec<&str> = head
         .filled_lines()
-        .filter(|line| stamp_ns(line).is_none() && !is_beside(line))
+        .filter(|line| stamp_ns(line).is_none() && !is_beside(line) && !is_command(line, PATH))
         .take(20)
         .collect();
     let rows: Vec<&&str> = lines.iter().filter(|line| is_row(line)).collect();
@@ -134,7 +137,7 @@ impl Reader {
         if is_beside(text) && !text.trim().starts_with("==>") && stamp_ns(text).is_none() {
             return Ok(());
         }
-        if self.moments.stamp(text) || is_beside(text) {
+        if self.moments.stamp(text) || is_beside(text) || is_command(text, PATH) {
             self.of_snapshot.clear();
             return Ok(());
         }
@@ -276,6 +279,22 @@ mod tests {
 
     const SDA: &str = "   8       0 sda 10 0 80 20 5 1 40 60 0 50 80\n   8       1 sda1 10 80 5 40\n";
     const SDA_LATER: &str = "   8       0 sda 12 0 112 30 5 1 40 60 0 50 80\n   8       1 sda1 12 112 5 40\n";
+
+    #[test]
+    fn commands_stand_between_snapshots() {
+        for prompt in [
+            "$",
+            "\u{276f}",
+            "\u{26a1}\u{fe0f}",
+            "me on db in ~ at",
+            "db1:/srv #",
+        ] {
+            let command = format!("{prompt} cat /proc/diskstats\n");
+            let one = |text: &str| command.clone() + text.lines().next().unwrap() + "\n";
+            let summary = import(&(one(SDA) + &one(SDA_LATER)));
+            assert_eq!(summary.records, 2, "{prompt}");
+        }
+    }
 
     #[test]
     fn devices_that_did_nothing_are_told() {

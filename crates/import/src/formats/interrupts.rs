@@ -2,11 +2,11 @@
 //!
 //! The header names the CPUs that are online. Rows of interrupts with a handler are read; those without a number (NMI, LOC) have no handler. On s390x
 //! devices interrupt without numbers: the row `I/O` counts all of them, and is read.
-use super::snapshots::{is_beside, of_one_folder, Moments};
+use super::snapshots::{is_beside, is_command, of_one_folder, Moments};
 use super::stamps::stamp_ns;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
-use crate::records::{each_line, of_shell};
+use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::{counted, integer};
 use crate::ImportError;
@@ -27,6 +27,9 @@ pub const FORMAT: Format = Format {
     read,
 };
 
+/// What snapshots are of.
+const PATH: &str = "/proc/interrupts";
+
 /// Numbers of the CPUs in a header.
 fn header(line: &str) -> Option<Vec<u32>> {
     let cpus: Option<Vec<u32>> = line
@@ -39,7 +42,7 @@ fn header(line: &str) -> Option<Vec<u32>> {
 fn recognise(head: &Head) -> bool {
     let mut lines = head
         .filled_lines()
-        .skip_while(|line| stamp_ns(line).is_some() || is_beside(line) || of_shell(line.as_bytes()));
+        .skip_while(|line| stamp_ns(line).is_some() || is_beside(line) || is_command(line, PATH));
     let Some(cpus) = lines.next().and_then(header) else {
         return false;
     };
@@ -69,8 +72,7 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
-        // A prompt may hold a colon, as rows do.
-        if text.is_empty() || of_shell(text.as_bytes()) {
+        if text.is_empty() {
             return Ok(());
         }
         if let Some(cpus) = header(text) {
@@ -78,7 +80,8 @@ impl Reader {
             self.moments.begin(sink);
             return Ok(());
         }
-        if self.moments.stamp(text) || is_beside(text) {
+        // A prompt may hold a colon, as rows do.
+        if self.moments.stamp(text) || is_beside(text) || is_command(text, PATH) {
             return Ok(());
         }
         let Some((number, rest)) = text.split_once(':') else {

@@ -2,6 +2,7 @@
 use super::stamps::stamp_ns;
 use crate::clock::Clock;
 use crate::format::Source;
+use crate::records::of_shell;
 use crate::sink::Sink;
 use crate::text::scaled;
 use crate::ImportError;
@@ -11,6 +12,11 @@ use std::path::{Path, PathBuf};
 pub fn is_beside(line: &str) -> bool {
     let line = line.trim();
     line.starts_with('#') || line.starts_with("==> ") && line.ends_with(" <==")
+}
+
+/// Whether a line is of the shell that took a snapshot of a file: whatever its prompt is, no row names the file.
+pub fn is_command(line: &str, path: &str) -> bool {
+    line.contains(path) || of_shell(line.as_bytes())
 }
 
 /// Snapshots in one folder belong together.
