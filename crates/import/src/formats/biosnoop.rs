@@ -285,8 +285,9 @@ impl<'a> Row<'a> {
         let count = self.bytes.map_or(1, |bytes| bytes.unsigned_abs() / 512);
         match self.kind {
             "" => (Op::Other, 0),
-            // bcc says R of everything that is no write. What has neither a place nor bytes is a flush.
-            "R" if self.sector.is_none() && self.bytes == Some(0) => (Op::Flush, 0),
+            // bcc says R of everything that is no write. What has neither a place nor bytes is a flush, and what has bytes only a command.
+            "R" if self.sector.unwrap_or(0) == 0 && self.bytes == Some(0) => (Op::Flush, 0),
+            "R" if self.sector.is_none() => (Op::Other, 0),
             kind => kind_of(kind.as_bytes(), count),
         }
     }
@@ -343,6 +344,22 @@ mod tests {
     fn row<'a>(text: &'a str, header: &str) -> Row<'a> {
         let columns: Vec<String> = header.split_whitespace().map(str::to_owned).collect();
         Row::parse(text, &columns).unwrap()
+    }
+
+    #[test]
+    fn what_bcc_says_r_of_may_be_no_read() {
+        let header = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)";
+        for (text, op) in [
+            ("0.004578 ? 0 R 0 0 4.00", Op::Flush),
+            ("0.004578 ? 0 R 18446744073709551615 0 4.00", Op::Flush),
+            (
+                "0.004578 kworker/4:2 7497 R 18446744073709551615 8 0.53",
+                Op::Other,
+            ),
+            ("0.004578 a 7497 sda R 0 4096 0.53", Op::Read),
+        ] {
+            assert_eq!(row(text, header).op().0, op, "{text}");
+        }
     }
 
     #[test]
