@@ -154,10 +154,32 @@ impl Runs {
         }
     }
 
+    /// The result goes to the standard output, progress to the error output. Where somebody kept one behind the other, each result stands above the
+    /// progress of its run: what looks like a result without progress first, and progress without a result last, are then of one run less.
+    fn join_streams(&mut self) {
+        let (Some(first), Some(last)) = (self.runs.first(), self.runs.last()) else {
+            return;
+        };
+        let is_shifted = first.progress.is_empty()
+            && last.result.is_empty()
+            && self
+                .runs
+                .windows(2)
+                .all(|pair| pair[1].may_end_with(&pair[0].result));
+        if !is_shifted {
+            return;
+        }
+        for at in 1..self.runs.len() {
+            self.runs[at - 1].progress = std::mem::take(&mut self.runs[at].progress);
+        }
+        self.runs.pop();
+    }
+
     /// Each run as samples, under names of their own. Where no progress is, their order is all that is known of when they were.
     fn tell(mut self, sink: &mut Sink) -> Result<(), ImportError> {
         self.runs
             .retain(|run| !run.progress.is_empty() || !run.result.is_empty());
+        self.join_streams();
         let several = self.runs.len() > 1;
         let mut last_ns = 0;
         for (at, run) in self.runs.iter().enumerate() {
@@ -185,7 +207,21 @@ impl Runs {
     }
 }
 
+/// Progress and the result of a run are apart by less than this part of the rate.
+const APART_RATIO_MAX: f64 = 0.1;
+
 impl Run {
+    /// Whether a result may be that of this progress: the rates are alike.
+    fn may_end_with(&self, result: &Values) -> bool {
+        let rates = self
+            .progress
+            .iter()
+            .map(|(_, values)| of(values, "operations_per_s"));
+        let mean = rates.sum::<f64>() / self.progress.len() as f64;
+        let rate = of(result, "run_operations_per_s");
+        (mean - rate).abs() < APART_RATIO_MAX * rate
+    }
+
     /// Whether progress of this moment may be the run's: it is before its end, and no earlier than what was printed last. Runs that print at the same
     /// time into one file are as far apart as they began, which is less than half of the time between two lines of one.
     fn goes_on_at(&self, moment_ns: i64) -> bool {
@@ -644,6 +680,35 @@ mod tests {
             of("progress: 30.0 s, 0.0 tps, lat 30000.000 ms stddev 0.000").len(),
             3
         );
+    }
+
+    #[test]
+    fn a_result_above_the_progress_of_its_run_is_of_it() {
+        let run = |rate: u32| {
+            format!("transaction type: x\nnumber of transactions actually processed: 9\ntps = {rate}.5 (including reconnection times)\n\
+                progress: 5.0 s, {rate}.9 tps, lat 1.812 ms stddev 1.782\nprogress: 10.0 s, {rate}.1 tps, lat 1.812 ms stddev 1.782\n")
+        };
+        let subjects = |log: &str, metric: &str| -> Vec<String> {
+            let all = crate::testing::samples(&FORMAT, log, metric).into_iter();
+            all.map(|(subject, ..)| subject).collect()
+        };
+        let rates = |log: &str| {
+            (
+                subjects(log, "operations_per_s"),
+                subjects(log, "run_operations_per_s"),
+            )
+        };
+        let of_one = (vec!["pgbench".to_owned(); 2], vec!["pgbench".to_owned()]);
+        assert_eq!(rates(&run(1000)), of_one);
+        let two = ["pgbench, run 1", "pgbench, run 2"].map(str::to_owned);
+        let of_two = (
+            vec![two[0].clone(), two[0].clone(), two[1].clone(), two[1].clone()],
+            two.to_vec(),
+        );
+        assert_eq!(rates(&(run(1000) + &run(2000))), of_two);
+        // The second run was cut off: its rate is another.
+        let cut = run(1000).replace("progress: 5.0 s, 1000", "progress: 5.0 s, 3000");
+        assert_eq!(rates(&cut).0, vec![two[1].clone(); 2]);
     }
 
     #[test]
