@@ -294,7 +294,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if reader.table == Table::Sadf && text.contains(';') {
             return reader.sadf_row(&text, sink);
         }
-        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = reader.without_mount(text.split_whitespace().collect());
         if !reader.held.is_empty() {
             return reader.held_row(&words, &text, sink);
         }
@@ -331,7 +331,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.begin_iostat(&words, at, logged_ns, sink)?;
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
-        } else if reader.table == Table::Iostat && sysstat_rows::are_columns(&words) {
+        } else if matches!(reader.table, Table::Iostat | Table::Sar) && sysstat_rows::are_columns(&words) {
             reader.header_goes_on(&words, &text)?;
         } else if reader.table == Table::Sar && is_comment(&words) {
         } else if reader.table == Table::Sar && is_header(&words) {
@@ -366,7 +366,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     reader.end_run(sink)?;
     std::mem::take(&mut reader.groups).tell(sink);
     std::mem::take(&mut reader.impossible).tell(sink);
-    if let Some(device) = reader.held.first() {
+    if let Some(device) = reader.held.get(reader.device_at) {
         sink.missing(
             format!("the values of {device} in its last row"),
             "the log ends before they do",
@@ -589,6 +589,15 @@ impl Reader {
             && words[words.len() / 2].starts_with(|letter: char| letter.is_ascii_digit())
     }
 
+    /// A row without what Solaris prints behind a device with `-m`: `c1d0s0 (/export)`, the folder that its file system is mounted at.
+    fn without_mount<'a>(&self, mut words: Vec<&'a str>) -> Vec<&'a str> {
+        let is_behind = self.table == Table::Iostat
+            && self.device_at + 1 == self.columns.len()
+            && words.len() == self.columns.len() + 1;
+        words.pop_if(|word| is_behind && word.starts_with("(/") && word.ends_with(')'));
+        words
+    }
+
     /// What comes next is no row, and no other table of this report.
     fn end_table(&mut self) {
         self.table = Table::Other;
@@ -597,8 +606,9 @@ impl Reader {
 
     /// A line of columns without a device: the header above it goes on, or that of one row does.
     fn header_goes_on(&mut self, words: &[&str], text: &str) -> Result<(), Bad> {
+        let is_of_sar = self.table == Table::Sar && self.device_at + 1 < self.columns.len();
         match (self.device_at, self.rows_of_table) {
-            (0, 0) => {
+            (at, 0) if at == 0 || is_of_sar => {
                 self.columns.extend(words.iter().map(|word| Rc::from(*word)));
                 self.is_wrapped = true;
             }
@@ -620,17 +630,20 @@ impl Reader {
         let is_short = words.len() < self.columns.len();
         let begins = words.first().is_some_and(|device| number(device, "").is_err());
         let is_named = words.len() == 1 && self.columns.len() > 2;
-        let are_values = || words[1..].iter().all(|word| value(word, "").is_ok());
-        self.table == Table::Iostat
-            && self.device_at == 0
-            && is_short
-            && (is_named || self.is_wrapped && begins && are_values())
+        let are_values = || {
+            let mut behind = words.iter().skip(self.device_at + 1);
+            behind.all(|word| value(word, "").is_ok())
+        };
+        let is_first = self.device_at == 0 && self.table == Table::Iostat;
+        let is_of_sar = self.table == Table::Sar && words.len() > self.device_at;
+        is_short
+            && (is_first && is_named || (is_first || is_of_sar) && self.is_wrapped && begins && are_values())
     }
 
     /// The next words of a row that went on.
     fn held_row(&mut self, words: &[&str], text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         let mut held = std::mem::take(&mut self.held);
-        let device = held[0].clone();
+        let device = held[self.device_at].clone();
         held.extend(words.iter().map(|word| (*word).to_owned()));
         if held.len() < self.columns.len() && self.is_wrapped && !words.is_empty() {
             self.held = held;
@@ -793,6 +806,7 @@ impl Reader {
             let time_ns = self.sar_moment(words, sink)?;
             self.last_ns = time_ns;
             self.rows_of_sar += 1;
+            self.rows_of_table += 1;
             return Ok(self.write(vec![(time_ns, device.to_owned(), values)], sink)?);
         }
         if is_misread(device, &values) {
@@ -928,6 +942,35 @@ mod tests {
         assert_eq!((summary.records, summary.end_ns), (2, 10_000_000_000));
         // 2026-11-27 23:59:50
         assert_eq!(summary.start_unix_ns, Some(1_795_823_990_000_000_000));
+    }
+
+    #[test]
+    fn a_folder_behind_a_device_is_none_of_its_row() {
+        let log = "                    extended device statistics\n\
+            \x20   r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n\
+            \x20   0.3   23.8    7.4  198.7  0.0  0.3    0.0   13.3   0  16 d0\n\
+            \x20   8.2    7.8   53.5   63.7  0.0  0.1    0.4    7.3   0   5 c6t101d0s0 (/export/home)\n";
+        let found = crate::testing::samples(&FORMAT, log, "operations_per_s");
+        let devices: Vec<&str> = found.iter().map(|(device, ..)| device.as_str()).collect();
+        assert_eq!(devices, ["d0", "c6t101d0s0"]);
+        assert!(import(&log.replace("(/export/home)", "1.5")).is_err());
+    }
+
+    #[test]
+    fn what_a_mail_wrapped_of_sar_is_joined() {
+        let log = "Linux 4.15.0 (h)      03/10/21\n_x86_64_        (88 CPU)\n\n\
+            00:00:01          DEV       tps     rkB/s     wkB/s   areq-sz\naqu-sz     await     svctm     %util\n\
+            00:05:01       dev7-0      1.74      0.92      6.02      4.00\n0.29    184.17     28.01      4.86\n\
+            00:15:01       dev7-0      4.77      3.35     15.74      4.00\n0.53    119.11     14.67      7.00\n";
+        let found = crate::testing::samples(&FORMAT, log, "latency_ns");
+        assert_eq!(
+            found,
+            [
+                ("dev7-0".into(), 0, 184_170_000.0),
+                ("dev7-0".into(), 600, 119_110_000.0)
+            ]
+        );
+        assert!(import(&log.replace("4.00\n0.53", "x\n0.53")).is_err());
     }
 
     #[test]
