@@ -6,8 +6,11 @@ const OF_DISTRIBUTIONS: &str =
 const OF_UNIX: &str =
     "of Solaris iostat -xn -T d 1 is read, of FreeBSD iostat -x 1; of sar only that of sysstat (Linux)";
 
+const OF_RATES: &str =
+    "it does not tell how long requests took: iostat -x -t 1 does; snapshots of /proc/diskstats hold the same counters";
+
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 27] = [
+const KNOWN: [(&[&str], &str, &str); 31] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -61,6 +64,18 @@ const KNOWN: [(&[&str], &str, &str); 27] = [
         "sar of macOS",
         "it does not tell how long requests took, nor does iostat of macOS",
     ),
+    (
+        &["device,r/s,w/s,"],
+        "what iostat -r of Solaris prints",
+        "take it without -r, and with moments: iostat -xn -T d 1",
+    ),
+    (
+        &["r/i", "w/i", "kr/i"],
+        "iostat -I of FreeBSD",
+        "it counts since the machine's start: iostat -x 1, without -I, tells what devices do, and is read",
+    ),
+    (&["-dsk/"], "dstat's table", OF_RATES),
+    (&["<--", "--Disks--"], "collectl's table", OF_RATES),
     (&["SunOS ", " 5."], "a log of Solaris", OF_UNIX),
     (&["kps", "tps", "serv"], "iostat of Solaris without -x", OF_UNIX),
     (
@@ -193,6 +208,20 @@ mod tests {
                 "sar -d of Solaris or another Unix",
             ),
             ("07:39:12   device    r+w/s    blks/s", "sar of macOS"),
+            (
+                "device,r/s,w/s,kr/s,kw/s,wait,actv,svc_t,%w,%b,",
+                "what iostat -r of Solaris prints",
+            ),
+            (
+                "device           r/i         w/i         kr/i         kw/i qlen   tsvc_t/i      sb/i",
+                "iostat -I of FreeBSD",
+            ),
+            ("----system---- --dsk/sda-----dsk/sda1--", "dstat's table"),
+            ("-dsk/total- -net/total- ---paging--", "dstat's table"),
+            (
+                "#<--------CPU--------><----------Disks-----------><----------Network---------->",
+                "collectl's table",
+            ),
             (
                 "SunOS unknown 5.10 Generic_141445-09 i86pc    04/19/2011",
                 "a log of Solaris",
