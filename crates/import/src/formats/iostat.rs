@@ -1404,6 +1404,19 @@ mod tests {
     }
 
     #[test]
+    fn errors_that_solaris_counts_are_read() {
+        let log = "              extended device statistics       ---- errors --- \n\
+            \x20   r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b s/w h/w trn tot device\n\
+            \x20   6.1    1.1   78.5   89.2  0.0  0.0    0.0    2.4   0   0   3   2   5  10 c1t0d0\n";
+        for (metric, value) in [("hard_errors", 2.0), ("transport_errors", 5.0)] {
+            assert_eq!(
+                crate::testing::samples(&FORMAT, log, metric),
+                [("c1t0d0".into(), 0, value)]
+            );
+        }
+    }
+
+    #[test]
     fn a_log_beyond_the_fences_of_a_page_is_not_read() {
         let log = |end: &str| format!("```ruby\nme@db1:~$ iostat\n```\n{end}{CPU}{DISK}");
         assert_eq!(samples(&log("```\n")), Ok(1));

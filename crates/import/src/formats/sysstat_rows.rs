@@ -59,6 +59,9 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
         "ms/w" => ("write_latency_ns", 1e6, Some("w/s")),
         "svc_t" | "ms/t" => ("latency_ns", 1e6, None),
         "%b" => ("busy_ratio", 0.01, None),
+        // Counted since the machine's start (`iostat -xe`); soft ones are of commands that a device does not know, too.
+        "h/w" => ("hard_errors", 1.0, None),
+        "trn" => ("transport_errors", 1.0, None),
         // Of the moment when a sample ends.
         "qlen" => ("requests_in_flight", 1.0, None),
         _ => return None,
@@ -66,8 +69,8 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
 }
 
 /// Columns of which no metric is made.
-const NOT_READ: [&str; 8] = [
-    "rrqm/s", "wrqm/s", "drqm/s", "%rrqm", "%wrqm", "%drqm", "svctm", "dareq-sz",
+const NOT_READ: [&str; 10] = [
+    "rrqm/s", "wrqm/s", "drqm/s", "%rrqm", "%wrqm", "%drqm", "svctm", "dareq-sz", "s/w", "tot",
 ];
 
 /// Whether all words are columns of iostat.
