@@ -121,6 +121,22 @@ def test_tests_that_found_nothing_count(context: Context) -> None:
     assert not adjudicate.correct(context, claims, tested=[0.5, 0.6]).accepted
 
 
+@pytest.mark.parametrize(
+    ("episodes", "left", "holds"), [(2, 0.033, False), (2, 0.09, True), (1, 0.0, False), (3, 0.04, True)]
+)
+def test_what_one_episode_made_large_has_nothing_in_common(
+    context: Context, episodes: int, left: float, holds: bool
+) -> None:
+    """The first read of a log and five at one later moment were a slow device."""
+    claim = candidate(context, "device", 1e-9, slice(0, 6), episodes=episodes, share_without_largest=left)
+    corrected = adjudicate.correct(context, [("stage_blame", claim)])
+    assert bool(corrected.accepted) is holds
+    assert bool(corrected.explained.any()) is holds
+    if not holds:
+        assert corrected.by_chance == claim.share_of_latency
+        assert "too few to tell" in corrected.told[0]
+
+
 def test_what_was_measured_of_all_operations_needs_no_test(context: Context) -> None:
     measured = candidate(context, "seen", 0.0, slice(0, 3), basis="measured", summed=True)
     corrected = adjudicate.correct(context, [("first", measured)], tested=[0.9] * 50)

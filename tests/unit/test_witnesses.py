@@ -49,6 +49,32 @@ def test_a_flush_is_no_witness_of_its_own_request(
         assert stood_still(context, "sda", np.ones(WRITES, np.bool_)) == expected  # type: ignore[arg-type]
 
 
+def test_requests_that_wait_together_are_one_witness(tmp_path: Path) -> None:
+    """Five reads of one moment show one pause; requests that were alone at the device show none."""
+    start = np.concatenate([np.arange(WRITES) * 50 * MS, 25 * MS + np.arange(5)])
+    columns = {
+        "op_id": BLOCK_ID_BASE | np.arange(WRITES + 5),
+        "start_ns": start,
+        "latency_ns": np.concatenate([np.full(WRITES, MS), np.full(5, 20 * MS)]),
+        "op": "read",
+        "device": "sda",
+        "size_bytes": 4096,
+        "queue_ns": 0,
+        "device_ns": np.concatenate([np.full(WRITES, MS), np.full(5, 20 * MS)]),
+    }
+    path = write_case(
+        tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": WRITES * 50 * MS}
+    )
+    with Case(path) as case:
+        context = SimpleNamespace(
+            case=case,
+            layer="block",
+            slow=SimpleNamespace(op_id=BLOCK_ID_BASE | (WRITES + np.arange(5))),
+            surveys={"block": survey_layer(case, "block")},
+        )
+        assert stood_still(context, "sda", np.ones(5, np.bool_)) is None  # type: ignore[arg-type]
+
+
 def test_operations_that_overlap_waited_for_one_turn() -> None:
     """Sixty operations of one moment may all have waited for the same turn on a CPU; sixty at sixty moments are too many for waits as rare as these."""
 

@@ -89,6 +89,8 @@ class Candidate:
     basis: str = "inferred"
     #: What asked for it: one of `findings.QUESTIONS`.
     answers: str = ""
+    #: `share_of_latency` without the episode that cost most, where slow operations may be of so few that one of them makes the claim.
+    share_without_largest: float | None = None
     #: Measured over all operations, not of single ones: it is large or not, and stands beside what tests accept.
     summed: bool = False
     #: It reports the stops of these threads: a finding with the stops of more threads reports these, too.

@@ -23,7 +23,7 @@ from whodisk.evidence.links import below_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.machine.peers import rotates
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import Bools, Floats, Ints
+from whodisk.statistics.stats import Bools, Floats, Ints, episodes
 
 DEVICE = STAGES.index("device")
 
@@ -92,7 +92,7 @@ WHERE NOT open AND device = {quoted(device)} ORDER BY 1, 2"""
 def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     """Of slow operations that waited while the device had others to serve, the part in which it served nobody for half of the wait or longer.
 
-    None: the requests below were not recorded, or too few of the operations show it.
+    None: the requests below were not recorded, or too few episodes show it.
     """
     requests = requests_of(context, device)
     if requests is None:
@@ -106,7 +106,8 @@ def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     middle = begin + (end - begin) // 2
     under_way = np.searchsorted(begun, middle, side="right") - np.searchsorted(ended, middle, side="right")
     telling = under_way > 1
-    if telling.sum() < SERVED_TELLING_MIN:
+    # Requests that wait together wait for one thing.
+    if not telling.any() or episodes(begin[telling], end[telling]).max() + 1 < SERVED_TELLING_MIN:
         return None
     _, silence = silences(begin[telling], end[telling], ended)
     return float((silence >= SERVED_SILENCE_MAX).mean())

@@ -300,6 +300,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
         share_of_excess=share,
         share_of_latency=share_of_latency,
+        share_without_largest=float(per_episode.sum() - per_episode.max())
+        / max(1.0, context.survey.latency_ns),
         p_value=p_value_of(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),

@@ -1060,9 +1060,9 @@ SERVED_SAMPLE_MAX = row(
 SERVED_TELLING_MIN = row(
     "SERVED_TELLING_MIN",
     5,
-    "operations",
-    CHOSEN,
-    "... and at least this many must be usable: meanwhile there were other requests that the device could have served.",
+    "episodes",
+    DESIGN_8,
+    "... and at least so many episodes of them must be usable: meanwhile there were other requests that the device could have served.",
 )
 
 # arm_seeks

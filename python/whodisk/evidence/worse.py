@@ -18,7 +18,8 @@ def worse(
 
     `held_ns` and `typical_ns` are the latencies of the operations that were held up, and what is typical of them; each stands for
     `weight` operations. Quantiles are of all operations of the kinds `ops`; one that the number of operations does not allow is left out.
-    A throughput without the culprit can be computed in a closed loop only, where it grows as the mean falls.
+    A throughput without the culprit can be computed in a closed loop only, where it grows as the mean falls. What was often idle saves the
+    time that was lost at most, whoever waited for it.
     """
     strata = [stratum for stratum in survey.strata if stratum.op in ops]
     operations = sum(stratum.operations for stratum in strata)
@@ -43,12 +44,10 @@ def worse(
         "without": min(most, float(bin_middle_ns(left.max()[None])[0])) if len(left) else 0.0,
     }
     lost = float((held_ns - typical_ns).sum()) * weight
-    if not keeps_rate and survey.latency_ns > lost:
+    spent_ns = max(survey.latency_ns, survey.span_ns)
+    if not keeps_rate and spent_ns > lost:
         rate = sum(s.weight for s in survey.strata) / (survey.span_ns / 1e9)
-        result["throughput"] = {
-            "with": rate,
-            "without": rate * survey.latency_ns / (survey.latency_ns - lost),
-        }
+        result["throughput"] = {"with": rate, "without": rate * spent_ns / (spent_ns - lost)}
     return result
 
 

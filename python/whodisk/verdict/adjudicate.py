@@ -19,6 +19,7 @@ from whodisk.detectors.thresholds import (
     MEASURED_TOLD_MIN,
     MET_MIN,
     OBSERVED_MIN,
+    OUTLIER_EPISODES_MIN,
     Q_VALUE_MAX,
     REASON_PART_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -121,7 +122,7 @@ def _key(detector: str, candidate: Candidate) -> Key:
 
 def _hides(candidate: Candidate) -> bool:
     """Whether what it explains is its alone, if it holds."""
-    tested = candidate.basis != "measured" and candidate.p_value < Q_VALUE_MAX
+    tested = candidate.basis != "measured" and _holds(candidate, candidate.p_value)
     return candidate.large and (tested or candidate.summed) and bool(candidate.explains.any())
 
 
@@ -181,7 +182,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     accused = [
         c
         for name, c, q_value in judged
-        if c.large and _likely(q_value) and _weighs(context, c, _finding(context, name, c, q_value))
+        if c.large and _holds(c, q_value) and _weighs(context, c, _finding(context, name, c, q_value))
     ]
     for name, candidate, q_value in judged:
         # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, nor one beside what
@@ -194,7 +195,9 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
             for c in accused
         )
         large = candidate.large or reason
-        finding = _finding(context, name, candidate, q_value) if large and _likely(q_value) else None
+        finding = (
+            _finding(context, name, candidate, q_value) if large and _holds(candidate, q_value) else None
+        )
         if finding is not None and (reason or _weighs(context, candidate, finding)):
             accepted.append((candidate, _proven(context, finding)))
             explained |= candidate.explains
@@ -210,9 +213,10 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         [_proven(context, _finding(context, name, c, None)) for name, c in untold],
         told,
         explained,
-        {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
+        {_key(name, c) for name, c, q_value in judged if _holds(c, q_value)},
         max(
-            (c.share_of_latency for _, c, q_value in judged if c.large and not _likely(q_value)), default=0.0
+            (c.share_of_latency for _, c, q_value in judged if c.large and not _holds(c, q_value)),
+            default=0.0,
         ),
     )
 
@@ -236,9 +240,19 @@ def _held_most(candidate: Candidate, accused: Candidate) -> bool:
     return bool(candidate.explains[accused.explains].mean() >= MET_MIN)
 
 
-def _likely(q_value: float | None) -> bool:
-    """Whether a claim holds after correction, or needs none."""
-    return q_value is None or q_value < Q_VALUE_MAX
+def _holds(candidate: Candidate, q_value: float | None) -> bool:
+    """Whether a claim holds after correction, or needs none; one that a single episode made large does not."""
+    return q_value is None or (q_value < Q_VALUE_MAX and not _is_of_one_episode(candidate))
+
+
+def _is_of_one_episode(candidate: Candidate) -> bool:
+    """Whether slow operations happened once or twice, and without the episode that cost most would not be enough to accuse: two things that
+    happen once each have nothing in common."""
+    return (
+        candidate.episodes < OUTLIER_EPISODES_MIN
+        and candidate.share_without_largest is not None
+        and candidate.share_without_largest < SHARE_OF_LATENCY_MIN
+    )
 
 
 def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
@@ -328,7 +342,9 @@ def _told(candidate: Candidate, q_value: float | None) -> str:
     said = f"{words.percent(candidate.share_of_latency)} of all latency"
     # Many a claim ends with its cost.
     cost = f"{candidate.otherwise} That is" + ("" if said in candidate.otherwise else f" {said},")
-    if candidate.large and not _likely(q_value):
+    if candidate.large and _is_of_one_episode(candidate):
+        return f"{cost} large enough to accuse, but one episode made most of it: that is too few to tell a cause from chance."
+    if candidate.large and not _holds(candidate, q_value):
         return f"{cost} large enough to accuse, but that these have this in common may be chance (q = {q_value:.2g})."
     if candidate.share_of_latency < SHARE_OF_LATENCY_MIN:
         # Outliers accuse from less on: another finding may have cost less than this.
