@@ -983,6 +983,13 @@ RARE_KIND_RATIO_MIN = row(
     DESIGN_8,
     "An operation of a kind that is too rare to have a tail of its own stands apart if it takes this many times the longest of all other operations, and the median of its kind.",
 )
+AHEAD_TOLD_MIN = row(
+    "AHEAD_TOLD_MIN",
+    8,
+    "requests",
+    CHOSEN,
+    "Of an operation that waited in a queue it is said what was ahead of it from this many requests on.",
+)
 EPISODES_KEPT_MIN = row(
     "EPISODES_KEPT_MIN",
     20,

@@ -12,12 +12,14 @@ from whodisk.detectors.thresholds import (
     USUAL_MAX,
     WORSE_MIN,
 )
+from whodisk.evidence.ahead import ahead_of
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import fired_of
 from whodisk.evidence.slowest import Episode
-from whodisk.evidence.surroundings import Cause
+from whodisk.evidence.surroundings import NOTHING, Cause
 from whodisk.findings import Finding, Slowest
 from whodisk.reading.views import STAGES
+from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN, NEXT_RATIO_MIN, has_tail
 
 #: `Slowest.what` of an operation that is no longer than most of its kind.
 USUAL_LENGTH = "as long as most of its kind"
@@ -32,6 +34,8 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
     number, longest = STAGES.index(episode.stage), int(np.argmax(episode.stage_ns))
     # One that is no longer than most of its kind lost next to nothing, wherever that was: its time is in its longest stage.
     usual = number != longest and not episode.apart and episode.latency_ns < USUAL_MAX * episode.typical_ns
+    ahead = ahead_of(context, episode) if cause is NOTHING and episode.stage == "queue" else None
+    said, certain = (cause.said, cause.certain) if ahead is None else (ahead.said, True)
     return Slowest(
         start_ns=episode.start_ns,
         latency_ns=episode.latency_ns,
@@ -39,11 +43,40 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
         op=episode.op,
         stage=context.stage(STAGES[longest] if usual else episode.stage),
         stage_ns=round(episode.stage_ns[longest if usual else number]),
-        what=USUAL_LENGTH if usual else cause.said,
-        certain=usual or cause.certain,
+        what=USUAL_LENGTH if usual else said,
+        certain=usual or certain,
         apart=episode.apart,
         device=episode.device,
         op_ids=list(episode.op_ids[:SLOWEST_OP_IDS_MAX]),
+    )
+
+
+def undecided_of(context: Context) -> str:
+    """A sentence on the longest operation, where it is far longer than all others of its kind of operation, and those like it are too few to say whether
+    it stands apart; empty where none is."""
+    found = []
+    for op in {episode.op for episode, _ in context.longest}:
+        first, *others = sorted(
+            (episode for episode, _ in context.longest if episode.op == op and not episode.silence),
+            key=lambda episode: -episode.latency_ns,
+        ) or [None]
+        if (
+            first is None
+            or not others
+            or first.common
+            or has_tail(first.kind.operations, first.kind.episodes)
+        ):
+            continue
+        median_ns = context.survey.quantile_ns(context.survey.select(op=op), 0.5)
+        next_ns = others[0].latency_ns
+        if first.latency_ns >= max(NEXT_RATIO_MIN * next_ns, MEDIAN_RATIO_MIN * median_ns):
+            found.append((first.latency_ns, op, median_ns, next_ns))
+    if not found:
+        return ""
+    latency_ns, op, median_ns, next_ns = max(found)
+    return (
+        f"one {op} took {words.duration(latency_ns)} where {words.duration(median_ns)} is typical and the next took {words.duration(next_ns)}; "
+        "too few are like it to tell whether it stands apart"
     )
 
 

@@ -39,7 +39,7 @@ from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correc
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
 from whodisk.verdict.few_operations import few_said
 from whodisk.verdict.slow_only import slow_ones, slow_only
-from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
+from whodisk.verdict.slowest import fired_said, is_slow, slowest_of, undecided_of
 from whodisk.verdict.too_small import rejected
 
 #: What to do about a device that reports errors.
@@ -550,7 +550,7 @@ def _summary(
 ) -> list[str]:
     """The verdict in about five plain sentences."""
     trouble = judged.trouble
-    sentences = [_headline(verdict, judged, untimed), *_not_done(context.case)]
+    sentences = [_headline(verdict, judged, untimed, undecided_of(context)), *_not_done(context.case)]
     if untimed is not None and (verdict.findings or trouble):
         sentences.append(f"{_untimed_said(untimed)}.")
     # Where a finding does not begin with what fired, this does.
@@ -590,7 +590,7 @@ def _untimed_said(untimed: Untimed) -> str:
     )
 
 
-def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None) -> str:
+def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, undecided: str = "") -> str:
     trouble = judged.trouble
     if verdict.status == "outliers":
         culprit = verdict.findings[0].culprit
@@ -618,6 +618,8 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None) 
         return f"No verdict: {share} of all latency is in slow operations that may have one cause, but are too few to tell that from chance."
     if judged.by_chance >= BY_CHANCE_TOLD_MIN:
         return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance."
+    if undecided:
+        return f"Healthy, as far as it can be told: {undecided}."
     return "Healthy: no operation stands out."
 
 

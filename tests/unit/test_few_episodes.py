@@ -1,0 +1,64 @@
+"""What happened once: no verdict says that nothing stands out, and what was ahead of it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.synth import BLOCK_ID_BASE, write_case
+from whodisk.findings import Verdict
+from whodisk.verdict.solve import solve
+
+US, MS = 1_000, 1_000_000
+
+
+def solved(tmp_path: Path, rows: list[dict[str, Any]]) -> Verdict:
+    """The verdict on requests to `sda`."""
+    rows = sorted(rows, key=lambda row: row["start_ns"])
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns |= {"op_id": BLOCK_ID_BASE | np.arange(len(rows)), "device": "sda"}
+    columns["latency_ns"] = np.array(columns["queue_ns"]) + np.array(columns["device_ns"])
+    end = max(row["start_ns"] + row["queue_ns"] + row["device_ns"] for row in rows)
+    return solve(write_case(tmp_path / "x.case", block=columns, devices=("sda",), meta={"duration_ns": end}))
+
+
+def request(start_ns: float, device_ns: float, queue_ns: float = 5_000, **changes: Any) -> dict[str, Any]:
+    return {
+        "start_ns": int(start_ns),
+        "device_ns": int(device_ns),
+        "queue_ns": int(queue_ns),
+        "op": "read",
+        "size_bytes": 4096,
+        "comm": "java",
+        **changes,
+    }
+
+
+@pytest.fixture
+def behind_writeback(tmp_path: Path) -> Verdict:
+    """78 reads of 0.5 ms, some of 13 ms, and one that came behind 40 writes."""
+    rows = [
+        request(n * 100 * MS, 13 * MS if n % 15 == 7 else 500 * US, size_bytes=131_072) for n in range(78)
+    ]
+    # Not at one pace: then the device was at its limit, and that is said.
+    ends = np.where(np.arange(40) < 20, 20 * MS, 150 * MS)
+    for n in range(len(ends)):
+        row = request(4_330 * MS + n * 400 * US, ends[n], op="write", size_bytes=524_288, comm="flush-8:16")
+        rows.append(row)
+    rows.append(request(4_350 * MS, 600 * US, 145 * MS, size_bytes=262_144))
+    return solved(tmp_path, rows)
+
+
+def test_one_far_beyond_the_rest_stands_in_the_first_sentence(behind_writeback: Verdict) -> None:
+    assert behind_writeback.status == "healthy"
+    assert "one read took 146 ms" in behind_writeback.summary[0], behind_writeback.summary
+    assert "no operation stands out" not in behind_writeback.summary[0]
+
+
+def test_what_was_ahead_in_the_queue_is_said(behind_writeback: Verdict) -> None:
+    read = next(item for item in behind_writeback.slowest if item.op == "read")
+    assert read.stage == "queue"
+    assert "writes of flush-8:16" in read.what, read.what
