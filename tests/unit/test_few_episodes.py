@@ -18,7 +18,7 @@ US, MS = 1_000, 1_000_000
 def solved(tmp_path: Path, rows: list[dict[str, Any]]) -> Verdict:
     """The verdict on requests to `sda`."""
     rows = sorted(rows, key=lambda row: row["start_ns"])
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
     columns |= {"op_id": BLOCK_ID_BASE | np.arange(len(rows)), "device": "sda"}
     columns["latency_ns"] = np.array(columns["queue_ns"]) + np.array(columns["device_ns"])
     end = max(row["start_ns"] + row["queue_ns"] + row["device_ns"] for row in rows)
@@ -54,7 +54,7 @@ def behind_writeback(tmp_path: Path) -> Verdict:
 
 def test_one_far_beyond_the_rest_stands_in_the_first_sentence(behind_writeback: Verdict) -> None:
     assert behind_writeback.status == "healthy"
-    assert "one read took 146 ms" in behind_writeback.summary[0], behind_writeback.summary
+    assert "1 read took 146 ms" in behind_writeback.summary[0], behind_writeback.summary
     assert "no operation stands out" not in behind_writeback.summary[0]
 
 

@@ -1062,7 +1062,7 @@ SERVED_TELLING_MIN = row(
     5,
     "episodes",
     DESIGN_8,
-    "... and at least so many episodes of them must be usable: meanwhile there were other requests that the device could have served.",
+    "... in this many separate episodes that are usable, at least: meanwhile there were other requests that the device could have served.",
 )
 
 # arm_seeks

@@ -55,28 +55,30 @@ def undecided_of(context: Context) -> str:
     """A sentence on the longest operation, where it is far longer than all others of its kind of operation, and those like it are too few to say whether
     it stands apart; empty where none is."""
     found = []
-    for op in {episode.op for episode, _ in context.longest}:
-        first, *others = sorted(
-            (episode for episode, _ in context.longest if episode.op == op and not episode.silence),
-            key=lambda episode: -episode.latency_ns,
-        ) or [None]
-        if (
-            first is None
-            or not others
-            or first.common
-            or has_tail(first.kind.operations, first.kind.episodes)
-        ):
+    by_op: dict[str, list[Episode]] = {}
+    for episode, _ in sorted(context.longest, key=lambda each: -each[0].latency_ns):
+        if not episode.silence:
+            by_op.setdefault(episode.op, []).append(episode)
+    for op, (first, *others) in by_op.items():
+        if not others or first.common or has_tail(first.kind.operations, first.kind.episodes):
             continue
         median_ns = context.survey.quantile_ns(context.survey.select(op=op), 0.5)
         next_ns = others[0].latency_ns
         if first.latency_ns >= max(NEXT_RATIO_MIN * next_ns, MEDIAN_RATIO_MIN * median_ns):
-            found.append((first.latency_ns, op, median_ns, next_ns))
+            found.append(
+                (
+                    first.latency_ns,
+                    words.things(len(first.op_ids), op, words.plural_op(op)),
+                    median_ns,
+                    next_ns,
+                )
+            )
     if not found:
         return ""
-    latency_ns, op, median_ns, next_ns = max(found)
+    latency_ns, many, median_ns, next_ns = max(found)
     return (
-        f"one {op} took {words.duration(latency_ns)} where {words.duration(median_ns)} is typical and the next took {words.duration(next_ns)}; "
-        "too few are like it to tell whether it stands apart"
+        f"{many} took {words.duration(latency_ns)} where {words.duration(median_ns)} is typical and the next took {words.duration(next_ns)}; "
+        "too few are of that kind and size to tell whether that stands apart"
     )
 
 
