@@ -140,3 +140,26 @@ def test_an_array_tells_that_writes_come_too_fast(tmp_path: Path) -> None:
     assert (
         "fas1: in the only sample, its busiest disk was busy for 88 %, consistency points took 66 % of the time, its CPUs were busy for 33 %."
     ) in solve(summed(tmp_path / "few", few)).summary
+
+
+def test_a_drive_whose_counters_nobody_knows_has_a_status_all_the_same(tmp_path: Path) -> None:
+    """Of a drive without any of the usual error counters nothing was said."""
+    plain = {"smart_failed": 0.0, "used_ratio": 0.03, "ata_power_on_hours": 29314.0}
+    said = "sda: no counter of errors is known; SMART status PASSED; 3 % of the rated life used."
+    assert said in told(tmp_path / "plain", {"sda": [plain]})
+    counts = {"media_errors": 0.0, "smart_failed": 0.0}
+    said = (
+        "nvme0, nvme1 count none of: media errors; SMART status PASSED; 7 % of the rated life used at most."
+    )
+    both = {"nvme0": [{**counts, "used_ratio": 0.07}], "nvme1": [{**counts, "used_ratio": 0.01}]}
+    assert said in told(tmp_path / "both", both)
+    assert "sda counts 4 errors of its link so far; one snapshot does not say since when." in told(
+        tmp_path / "link", {"sda": [{**plain, "ata_sata_phy_error_count": 4.0}]}
+    )
+
+
+def test_errors_that_a_host_counts_of_a_disk(tmp_path: Path) -> None:
+    """The columns of Solaris' iostat -e: since the machine's start."""
+    errors = {"hard_errors": 2.0, "transport_errors": 5.0, "operations_per_s": 7.2, "busy_ratio": 0.01}
+    said = "c1t0d0 counts 2 hard errors and 5 transport errors so far; one snapshot does not say since when."
+    assert said in told(tmp_path / "case", {"c1t0d0": [errors]})

@@ -26,9 +26,18 @@ TROUBLES = {
     "ata_reported_uncorrect": ("uncorrectable error", "uncorrectable errors"),
     "ata_command_timeout": ("command timeout", "command timeouts"),
     "ata_udma_crc_error_count": ("CRC error of its link", "CRC errors of its link"),
+    "ata_sata_phy_error_count": ("error of its link", "errors of its link"),
+    "hard_errors": ("hard error", "hard errors"),
+    "transport_errors": ("transport error", "transport errors"),
 }
 #: Those that need not be the drive's: its link, who waited, and commands that it refused.
-NOT_OF_MEDIA = ("ata_udma_crc_error_count", "ata_command_timeout", "logged_errors")
+NOT_OF_MEDIA = (
+    "ata_udma_crc_error_count",
+    "ata_sata_phy_error_count",
+    "transport_errors",
+    "ata_command_timeout",
+    "logged_errors",
+)
 #: Bits of NVMe's critical warning (NVM Express Base Specification, SMART / Health Information).
 HOT = 2
 WARNINGS = {
@@ -80,7 +89,7 @@ def drive_counters(case: Case) -> list[str]:
             failing.append(" ".join([fails, *other]))
         elif other:
             troubled.append(" ".join([other[0].replace("It", name, 1), *other[1:]]))
-        elif any(metric in drive for metric in TROUBLES):
+        elif "smart_failed" in drive or any(metric in drive for metric in TROUBLES):
             clean.append(name)
     told = (failing + troubled)[:ACCOUNT_DEVICES_MAX]
     hidden = len(failing) + len(troubled) - len(told)
@@ -203,15 +212,22 @@ def _span(ns: float) -> str:
 
 
 def _clean(drives: dict[str, _Drive]) -> list[str]:
-    """What those without any trouble count none of, together where they count the same."""
-    alike: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+    """What those without any trouble count none of, together where they count the same, and how much of their life is used."""
+    alike: dict[tuple[tuple[str, ...], bool, bool], list[str]] = {}
     for name, drive in drives.items():
         counted = tuple(metric for metric in TROUBLES if metric in drive)
-        alike.setdefault((counted, "smart_failed" in drive), []).append(name)
+        alike.setdefault((counted, "smart_failed" in drive, "used_ratio" in drive), []).append(name)
     told = []
-    for (counted, passed), names in alike.items():
+    for (counted, passed, wears), names in alike.items():
+        one = len(names) == 1
         none = ", ".join(TROUBLES[metric][1] for metric in counted)
-        who = words.some(names, DRIVE_NAMES_MAX)
-        count = "counts" if len(names) == 1 else "count"
-        told.append(f"{who} {count} none of: {none}{'; SMART status PASSED' if passed else ''}.")
+        said = [
+            f"{'counts' if one else 'count'} none of: {none}" if none else "no counter of errors is known"
+        ]
+        if passed:
+            said.append("SMART status PASSED")
+        if wears:
+            used = words.percent(max(drives[name].last("used_ratio") for name in names))
+            said.append(f"{used} of the rated life used{'' if one else ' at most'}")
+        told.append(f"{words.some(names, DRIVE_NAMES_MAX)}{' ' if none else ': '}{'; '.join(said)}.")
     return told
