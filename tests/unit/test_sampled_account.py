@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.synth import write_case
+from whodisk import words
 from whodisk.errors import WhodiskError
 from whodisk.evidence.sampled_account import account
 from whodisk.experiment.measure import common_layer
@@ -388,6 +389,30 @@ def test_a_disk_that_hangs_comes_before_busy_ones_and_before_its_volumes(tmp_pat
     assert [said.split(":")[0] for said in told[1:4]] == ["sda", "sdb", "dm-0"]
 
 
+def test_who_is_as_bad_stands_beside_the_first(tmp_path: Path) -> None:
+    """A short screen shows one device of a story of five."""
+    hangs, busy = device([np.nan], [0.0], 1.0, [217.0]), device([2e7], [6225.0], 1.0, [142.0])
+    devices = {"sda": hangs, "sdb": hangs, "sdc": busy, "sdd": busy, "sde": device([1e6], [9.0], 0.4, [0.0])}
+    [first] = [said for said in solve(series(tmp_path / "one", devices)).summary if said.startswith("sda:")]
+    assert first.endswith(
+        "and it counted as busy. 1 more device was stuck, too: sdb. 2 more devices were as busy: sdc, sdd."
+    )
+    # Of many samples much is said of each device: the others come behind the first sentence.
+    many = {f"sd{name}": device(np.full(30, 5e6), np.full(30, 90.0), 0.9, np.full(30, 0.5)) for name in "ab"}
+    [first] = [said for said in solve(series(tmp_path / "many", many)).summary if said.startswith("sda:")]
+    assert words.sentences(first)[1] == "1 more device was as busy: sdb."
+
+
+def test_the_lowest_rate_is_not_rounded(tmp_path: Path) -> None:
+    """A rate that fell to 12 % of the usual one was told of before one that fell to 8 %, because it was the larger one."""
+    drives = {
+        name: {"iops_per_s": np.where(np.arange(60) == 30, part * usual, usual)}
+        for name, usual, part in (("nvme0", 9000.0, 0.12), ("nvme1", 1000.0, 0.08))
+    }
+    told = solve(series(tmp_path / "case", drives)).summary
+    assert told[1].startswith("nvme1, the one of 2 that fell lowest: "), told
+
+
 def test_devices_that_did_nothing_are_told_where_no_other_did_anything(tmp_path: Path) -> None:
     idle = device([np.nan], [0.0], 0.0, [0.0])
     told = solve(series(tmp_path / "case", {"mmcblk0": idle})).summary
@@ -460,7 +485,7 @@ def test_one_report_tells_the_busiest_disk_first(tmp_path: Path) -> None:
     assert [sentence.split(":")[0] for sentence in told] == ["sdb", "dm-0", "sda"]
     assert (
         told[0]
-        == "sdb: reads took 16 ms on average, 85 operations per second, busy for 93 % of the time in the only sample."
+        == "sdb: reads took 16 ms on average, 85 operations per second, busy for 93 % of the time in the only sample. 1 more device was as busy: dm-0."
     )
 
 

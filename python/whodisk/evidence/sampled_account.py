@@ -17,6 +17,8 @@ from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.sampled_rates import falls, rates, when_lowest
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
+    ACCOUNT_AS_BUSY_MIN,
+    ACCOUNT_AS_BUSY_SHARE,
     ACCOUNT_BUSY_MIN,
     ACCOUNT_BUSY_POSSIBLE_MAX,
     ACCOUNT_DEVICES_MAX,
@@ -144,6 +146,7 @@ def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:
     told: dict[tuple[str, str], str] = {}
     # In more samples it is said before all else (`stuck_devices`).
     ordered = _busiest_first(means, samples < STUCK_SAMPLES_MIN)
+    beside = _as_bad(means, ordered, samples < STUCK_SAMPLES_MIN, several)
     for host, subject in ordered[:ACCOUNT_DEVICES_TOLD]:
         data = case.arrays(
             f"""SELECT time_ns - {zero_sql(case)} AS time_ns, metric, value FROM series
@@ -155,10 +158,10 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
             mine = data["metric"].astype(str) == metric
             values[metric] = np.full(len(moments), np.nan)
             values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
-        name = f"{subject} of {host}" if several and host else subject
-        sentences = _sentences(_Device(name, moments.astype(np.float64), values))
+        sentences = _sentences(_Device(_named((host, subject), several), moments.astype(np.float64), values))
         if sentences:
-            told[host, subject] = " ".join(sentences)
+            # Behind the first sentence of the first device: a short screen has no room for the next one.
+            told[host, subject] = " ".join([sentences[0], *([] if told else beside), *sentences[1:]])
     rest = ordered[ACCOUNT_DEVICES_TOLD:]
     # What a log counts of disks says of those that did nothing that they did nothing.
     counters = {counter for _, *both in KINDS for counter in both}
@@ -209,6 +212,39 @@ def _busiest_first(
         )
 
     return sorted(means, key=rank)
+
+
+def _as_bad(
+    means: dict[tuple[str, str], dict[str, float]],
+    ordered: list[tuple[str, str]],
+    hanging_first: bool,
+    several: bool,
+) -> list[str]:
+    """Which devices do as badly as the first of them: they hang, too, or are about as busy."""
+    if not ordered:
+        return []
+    first, *others = ordered
+    hang = [device for device in others if _hangs(means[device])]
+    hang = hang if hanging_first and _hangs(means[first]) else []
+    busy = means[first].get("busy_ratio", 0.0)
+    least = max(ACCOUNT_AS_BUSY_SHARE * busy, ACCOUNT_AS_BUSY_MIN)
+    as_busy = [
+        device
+        for device in others
+        if device not in hang and least <= means[device].get("busy_ratio", 0.0) <= ACCOUNT_BUSY_POSSIBLE_MAX
+    ]
+    return [
+        f"{words.things(len(devices), 'more device')} {'was' if len(devices) == 1 else 'were'} {said}: "
+        f"{words.some([_named(device, several) for device in devices], DRIVE_NAMES_MAX)}."
+        for said, devices in (("stuck, too", hang), ("as busy", as_busy))
+        if devices
+    ]
+
+
+def _named(device: tuple[str, str], several: bool) -> str:
+    """A device; of several hosts with its own."""
+    host, subject = device
+    return f"{subject} of {host}" if several and host else subject
 
 
 def _hangs(means: dict[str, float]) -> bool:

@@ -74,12 +74,12 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         fall = found.get(key, _Fall(1.0, 0.0, []))
         share = float(values.min()) / max(1e-9, float(np.median(values)))
         found[key] = _Fall(min(share, fall.share), fall.total + float(values.sum()), [*fall.said, said])
-    first = sorted(found, key=lambda key: (round(found[key].share, 1), -found[key].total, key))
+    first = sorted(found, key=lambda key: (found[key].share, -found[key].total, key))
     told = []
     for at, key in enumerate(first[:ACCOUNT_DEVICES_TOLD]):
         name = label = f"{key[1]} of {key[0]}" if several and key[0] else key[1]
         if at == 0 and among > 1:
-            fell = round(found[key].share, 1) < round(found[first[-1]].share, 1)
+            fell = len(first) > 1 and found[key].share < found[first[1]].share
             name += f", the one of {among} that fell lowest" if fell else f", one of {among}"
         told.append(Paragraph(label, name, words.joined(found[key].said)))
     return told
@@ -91,7 +91,7 @@ def _lowest(case: Case, subjects: set[tuple[str, str]]) -> set[tuple[str, str]]:
         f"""WITH usual AS (
   SELECT coalesce(host, '') AS host, subject, metric, min(value) / greatest(median(value), 1e-9) AS share, sum(value) AS total
   FROM series WHERE {_chosen_sql(case)} GROUP BY 1, 2, 3)
-SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY round(min(share), 1), -sum(total), 1, 2"""
+SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY min(share), -sum(total), 1, 2"""
     )
     keys = [(str(row["host"]), str(row["subject"])) for row in rows]
     return set([key for key in keys if key in subjects][:ACCOUNT_DEVICES_TOLD])

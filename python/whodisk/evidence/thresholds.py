@@ -1338,6 +1338,20 @@ ACCOUNT_BUSY_MIN = row(
     CHOSEN,
     "A device that had a request for this part of the time was busy.",
 )
+ACCOUNT_AS_BUSY_MIN = row(
+    "ACCOUNT_AS_BUSY_MIN",
+    0.5,
+    "share of the time",
+    CHOSEN,
+    "Beside the busiest device others are named that were busy for this part of the time at least ...",
+)
+ACCOUNT_AS_BUSY_SHARE = row(
+    "ACCOUNT_AS_BUSY_SHARE",
+    0.9,
+    "of the busiest",
+    CHOSEN,
+    "... and for this part of the time that the busiest was.",
+)
 ACCOUNT_BUSY_POSSIBLE_MAX = row(
     "ACCOUNT_BUSY_POSSIBLE_MAX",
     1.05,
