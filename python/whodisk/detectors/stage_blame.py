@@ -74,6 +74,7 @@ from whodisk.machine.volume_time import VolumeTime, in_volumes
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
+    Floats,
     Ints,
     bootstrap_ratio,
     bootstrap_sum,
@@ -300,8 +301,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
         share_of_excess=share,
         share_of_latency=share_of_latency,
-        share_without_largest=float(per_episode.sum() - per_episode.max())
-        / max(1.0, context.survey.latency_ns),
+        share_without_largest=_share_without_largest(context, suspect, per_episode),
         p_value=p_value_of(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
@@ -314,6 +314,14 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         large=_large(context, suspect, device, certain, share, still_worse, bunched_p),
         p99_ratio=worse,
     )
+
+
+def _share_without_largest(context: Context, suspect: Suspect, lost_ns: Floats) -> float | None:
+    """Part of all latency without the episode that cost most, of what each episode cost; None where some operations waited behind others: these
+    may all be consequences of one event."""
+    if len(_held(context, suspect)) < suspect.chosen.sum() or context.behind.excess_ns[suspect.chosen].any():
+        return None
+    return float(lost_ns.sum() - lost_ns.max()) / max(1.0, context.survey.latency_ns)
 
 
 def _large(

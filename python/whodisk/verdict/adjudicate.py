@@ -241,15 +241,15 @@ def _held_most(candidate: Candidate, accused: Candidate) -> bool:
 
 
 def _holds(candidate: Candidate, q_value: float | None) -> bool:
-    """Whether a claim holds after correction, or needs none; one that a single episode made large does not."""
+    """Whether a claim holds after correction, or needs none; one on what happened twice that one of both made large does not."""
     return q_value is None or (q_value < Q_VALUE_MAX and not _is_of_one_episode(candidate))
 
 
 def _is_of_one_episode(candidate: Candidate) -> bool:
-    """Whether slow operations happened once or twice, and without the episode that cost most would not be enough to accuse: two things that
-    happen once each have nothing in common."""
+    """Whether slow operations happened twice, and without the episode that cost most would not be enough to accuse: two things that
+    happen once each have nothing in common. (Of a single one nobody says that it has.)"""
     return (
-        candidate.episodes < OUTLIER_EPISODES_MIN
+        1 < candidate.episodes < OUTLIER_EPISODES_MIN
         and candidate.share_without_largest is not None
         and candidate.share_without_largest < SHARE_OF_LATENCY_MIN
     )
