@@ -220,6 +220,8 @@ class Verdict:
     called: dict[str, str] = field(default_factory=dict)
     #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`. Empty: it is not known.
     began: str = ""
+    #: Whether moments count from midnight, because the log has times of day and no date: they are printed as these.
+    has_times_of_day: bool = False
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

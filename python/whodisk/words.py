@@ -20,6 +20,25 @@ def seconds(ns: float) -> str:
     return f"{significant(round(ns / 1e9, 3), 12)} s"
 
 
+def time_of_day(ns: float, places: int | None = None) -> str:
+    """``12:00:00``, ``12:00:00.5``: a moment out of nanoseconds since midnight; with `places` as many digits behind the point. Past midnight the day is counted."""
+    whole, rest_ms = divmod(round(ns / 1e6), 1000)
+    days, second = divmod(whole, 86_400)
+    digits = f"{rest_ms:03}"
+    fraction = digits.rstrip("0") if places is None else digits[:places]
+    day = f" (day {days + 1})" if days > 0 else ""
+    return (
+        f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{'.' if fraction else ''}{fraction}{day}"
+    )
+
+
+def moment(ns: float, *, of_day: bool, places: int | None = None) -> str:
+    """A moment of a case: its time of day, where a log has these and no date, else since the begin; with `places` where rows must be told apart."""
+    if of_day:
+        return time_of_day(ns, places)
+    return seconds(ns) if places is None else f"{ns / 1e9:.{places}f} s"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with `digits` significant digits, without exponent, thousands separated."""
     if value == 0 or not math.isfinite(value):

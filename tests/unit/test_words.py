@@ -112,3 +112,14 @@ def test_every_kind_of_culprit_has_words() -> None:
 def test_long_lists_say_how_many_more_there_are() -> None:
     assert words.some(["a", "b"], 2) == "a, b"
     assert words.some(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+def test_a_time_of_day_is_as_exact_as_it_has_to_be() -> None:
+    noon = 43_200_000_000_000
+    assert words.moment(noon, of_day=True) == "12:00:00"
+    assert words.moment(noon + 500_000_000, of_day=True) == "12:00:00.5"
+    assert words.moment(noon, of_day=True, places=3) == "12:00:00.000"
+    assert words.moment(noon + 999_999_999, of_day=True, places=3) == "12:00:01.000"
+    assert words.moment(2 * noon + 65_000_000_000, of_day=True) == "00:01:05 (day 2)"
+    assert words.moment(noon, of_day=False) == "43,200 s"
+    assert words.moment(noon, of_day=False, places=3) == "43200.000 s"

@@ -301,7 +301,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
         share_of_excess=share,
         share_of_latency=share_of_latency,
-        share_without_largest=_share_without_largest(context, suspect, per_episode),
+        share_without_largest=_share_without_largest(context, suspect, per_episode.astype(np.float64)),
         p_value=p_value_of(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),

@@ -69,7 +69,7 @@ WHERE subject = 'rocksdb' AND (kind = 'write_stall' OR ((kind LIKE 'flush%' OR k
 def _when(case: Case, time_ns: float) -> str:
     """As its log has it: moments without a zone were taken for UTC."""
     moment = case.calendar(time_ns)
-    return words.seconds(time_ns) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+    return case.moment(time_ns) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _between(case: Case, rows: list[Row]) -> str:

@@ -53,6 +53,7 @@ KINDS = (
 class _Device:
     """The samples of a device by metric; NaN where a sample does not say it."""
 
+    case: Case
     name: str
     time_ns: Floats
     values: dict[str, Floats]
@@ -100,7 +101,7 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
         return []
     kind = next(kind for kind, latency, _ in KINDS if latency == str(rows[0]["metric"]))
     return [
-        f"The worst sample: {kind} of {rows[0]['subject']} took {words.duration(most)} on average (at {words.seconds(float(rows[0]['at_ns'] or 0))}), "
+        f"The worst sample: {kind} of {rows[0]['subject']} took {words.duration(most)} on average (at {case.moment(float(rows[0]['at_ns'] or 0))}), "
         f"{words.significant(most / usual, 2)} times as long as usual."
     ]
 
@@ -158,7 +159,9 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
             mine = data["metric"].astype(str) == metric
             values[metric] = np.full(len(moments), np.nan)
             values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
-        sentences = _sentences(_Device(_named((host, subject), several), moments.astype(np.float64), values))
+        sentences = _sentences(
+            _Device(case, _named((host, subject), several), moments.astype(np.float64), values)
+        )
         if sentences:
             # Behind the first sentence of the first device: a short screen has no room for the next one.
             told[host, subject] = " ".join([sentences[0], *([] if told else beside), *sentences[1:]])
@@ -355,7 +358,7 @@ def _fell(device: _Device) -> list[str]:
     least, usual = float(rate[known].min()), float(np.median(rate[known]))
     if least >= ACCOUNT_SLOW_RATE_MAX * usual:
         return []
-    when = when_lowest(device.time_ns[known], rate[known])
+    when = when_lowest(device.case, device.time_ns[known], rate[known])
     return [
         f"The lowest rate was {words.rate(least)} per second ({when}), the usual one {words.rate(usual)}."
     ]
@@ -380,9 +383,9 @@ def _of_kind(device: _Device, took: str, latency_ns: Floats, per_s: Floats) -> s
     usually = (
         f"{words.duration(usual)} on average in the median of {words.things(len(has), 'sample')}"
         if levels is None
-        else f"on average {levels.said(words.duration(levels.before), words.duration(levels.after))} ({words.things(len(has), 'sample')})"
+        else f"on average {levels.said(device.case, words.duration(levels.before), words.duration(levels.after))} ({words.things(len(has), 'sample')})"
     )
-    said = f"{took} {usually}{twentieth} and {words.duration(most)} at most (at {words.seconds(device.time_ns[at])})."
+    said = f"{took} {usually}{twentieth} and {words.duration(most)} at most (at {device.case.moment(device.time_ns[at])})."
     # A mean of 0 is the mean of nothing, where no rate says that it was rounded.
     idle = int(((latency_ns == 0) & ~(np.nan_to_num(per_s) > 0)).sum())
     if idle:

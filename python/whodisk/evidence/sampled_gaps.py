@@ -28,4 +28,4 @@ SELECT max(step) AS longest, arg_max(time_ns, step) AS end_ns FROM steps"""
 def _day(case: Case, at_ns: int) -> str:
     """The day of a moment, or its second where the clock is in no calendar: beside a log with dates, that is one without."""
     moment = case.calendar(at_ns)
-    return words.seconds(at_ns) if moment is None else f"{moment:%Y-%m-%d}"
+    return case.moment(at_ns) if moment is None else f"{moment:%Y-%m-%d}"

@@ -36,7 +36,7 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 1"""
         said = [f"{name} {words.duration(total)}" for name, total, *_ in times]
         if intervals > 1:
             _, _, most, at_ns = times[0]
-            said[0] += f" (in one interval {words.duration(most)} at most, at {words.seconds(at_ns)})"
+            said[0] += f" (in one interval {words.duration(most)} at most, at {case.moment(at_ns)})"
         rest = words.duration(sum(one[1] for one in times[ACCOUNT_HANDLERS_TOLD:]))
     else:
         all_of_it = f"Interrupt handlers ran {words.count(sum(one[1] for one in runs))} times{over}"

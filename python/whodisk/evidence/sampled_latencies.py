@@ -107,10 +107,14 @@ def rank(measure: str) -> float:
     return {"mean": -1.0, "stddev": -0.5, "max": 101.0}.get(measure) or float(measure)
 
 
+def has_own_zero(case: Case) -> bool:
+    """Whether moments of the log count from the begin of what it is about."""
+    return str((case.meta.get("clock") or {}).get("name") or "").startswith("the begin of ")
+
+
 def zero_sql(case: Case) -> str:
-    """The moment from which those of samples are counted: the log's own zero, else the first sample."""
-    clock = str((case.meta.get("clock") or {}).get("name") or "")
-    return "0" if clock.startswith("the begin of ") else "(SELECT min(time_ns) FROM series)"
+    """The moment from which those of samples are counted: the log's own zero, or midnight where it has times of day, else the first sample."""
+    return "0" if has_own_zero(case) or case.has_times_of_day else "(SELECT min(time_ns) FROM series)"
 
 
 def samples_of(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
@@ -151,7 +155,7 @@ def latencies(case: Case, besides: set[str]) -> list[Paragraph]:
     said = [
         text
         for at, one in enumerate(chosen[:ACCOUNT_DEVICES_TOLD])
-        if (text := _paragraph(_with_levels(case, one), _among(chosen) if at == 0 else ""))
+        if (text := _paragraph(case, _with_levels(case, one), _among(chosen) if at == 0 else ""))
     ]
     rest = chosen[ACCOUNT_DEVICES_TOLD:]
     names = words.some([one.label for one in rest], ACCOUNT_DEVICES_TOLD)
@@ -337,11 +341,11 @@ def _named(of: str | None) -> str:
     return "mean" if of is None else of.removeprefix("p")
 
 
-def _paragraph(subject: Subject, among: str) -> Paragraph | None:
+def _paragraph(case: Case, subject: Subject, among: str) -> Paragraph | None:
     kinds = subject.kinds
     first = _kinds_by_tail(kinds)
     said = [
-        _sentence(name, kinds[name], subject, _among_kinds(first, kinds) if at == 0 else "")
+        _sentence(case, name, kinds[name], subject, _among_kinds(first, kinds) if at == 0 else "")
         for at, name in enumerate(first[:ACCOUNT_KINDS_TOLD])
     ]
     said = [sentence for sentence in said if sentence]
@@ -414,7 +418,7 @@ def _counted(name: str, kind: Kind, intervals: int) -> str:
     return f"{words.things(kind.operations, 'operation')}{rate} in {which}"
 
 
-def _sentence(name: str, kind: Kind, subject: Subject, among: str) -> str:
+def _sentence(case: Case, name: str, kind: Kind, subject: Subject, among: str) -> str:
     """Of one summary its percentiles; of several intervals how far they are apart; of clones, how far these are."""
     percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
     intervals = max(value.intervals for value in kind.of.values())
@@ -423,7 +427,7 @@ def _sentence(name: str, kind: Kind, subject: Subject, among: str) -> str:
         parts = _parts(kind, percentiles, subject.about)
         one = kind.of[kind.tail()[0]]
         alone = (
-            f" in the only one of {subject.moments} intervals that has any (at {words.seconds(one.at_ns)})"
+            f" in the only one of {subject.moments} intervals that has any (at {case.moment(one.at_ns)})"
             if subject.moments > 1 and not name.startswith("run")
             else ""
         )
@@ -436,16 +440,16 @@ def _sentence(name: str, kind: Kind, subject: Subject, among: str) -> str:
     if value.levels is not None:
         before, after = value.levels.before, value.levels.after
         moments = value.levels.said(
-            f"{subject.about}{words.duration(before)}", f"{subject.about}{words.duration(after)}"
+            case, f"{subject.about}{words.duration(before)}", f"{subject.about}{words.duration(after)}"
         )
         usual = f"{moments} ({words.things(value.intervals, unit)})"
     else:
         usual = f"{subject.about}{_usual(value, subject, unit)}"
-    most = _most(value, subject, intervals, kind.is_run)
+    most = _most(case, value, subject, intervals, kind.is_run)
     said = f"{counted}: {of_which} is {usual}, {subject.about}{words.duration(value.most_ns)} at most{most}"
     if which != "max" and "max" in kind.of:
         slowest = kind.of["max"]
-        said += f"; the slowest took {subject.about}{words.duration(slowest.most_ns)}{_most(slowest, subject, intervals, kind.is_run)}"
+        said += f"; the slowest took {subject.about}{words.duration(slowest.most_ns)}{_most(case, slowest, subject, intervals, kind.is_run)}"
     return said + "."
 
 
@@ -465,9 +469,9 @@ def _usual(value: _Value, subject: Subject, unit: str) -> str:
     return f"{took} in the median job's median of {words.things(value.intervals, unit)}"
 
 
-def _most(value: _Value, subject: Subject, intervals: int, is_run: bool) -> str:
+def _most(case: Case, value: _Value, subject: Subject, intervals: int, is_run: bool) -> str:
     """When it was, and which clone's; a single summary has no moment, and of runs it is which one."""
-    at = f"at {words.seconds(value.at_ns)}"
+    at = f"at {case.moment(value.at_ns)}"
     told: Iterable[str] = (
         (f"the run {at}" if is_run else at) if intervals > 1 else "",
         value.whose if subject.clones > 1 else "",

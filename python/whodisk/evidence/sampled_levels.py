@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk import words
 from whodisk.evidence.thresholds import LASTING_RATIO_MIN, LASTING_SAMPLES_MIN
+from whodisk.reading.views import Case
 from whodisk.statistics.stats import Floats
 
 
@@ -21,9 +21,9 @@ class Levels:
     until_ns: float
     from_ns: float
 
-    def said(self, before: str, after: str) -> str:
+    def said(self, case: Case, before: str, after: str) -> str:
         """`4.36 ms until 150 s, 10.4 ms from 180 s on`, out of both levels with their units."""
-        return f"{before} until {words.seconds(self.until_ns)}, {after} from {words.seconds(self.from_ns)} on"
+        return f"{before} until {case.moment(self.until_ns)}, {after} from {case.moment(self.from_ns)} on"
 
 
 def two_levels(time_ns: Floats, values: Floats) -> Levels | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.sampled_latencies import Paragraph, samples_of, zero_sql
+from whodisk.evidence.sampled_latencies import Paragraph, has_own_zero, samples_of, zero_sql
 from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
@@ -70,7 +70,7 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         time_ns, values = samples_of(case, *key, str(row["kind"]), str(row["metric"]))
         # Of bytes nobody asks how many operations they are.
         what = f"{words.plural_op(kind)}: " if kind else "" if of.endswith("bytes") else "operations: "
-        said = f"{what}{_of_samples(of, time_ns, values)}"
+        said = f"{what}{_of_samples(case, of, time_ns, values)}"
         fall = found.get(key, _Fall(1.0, 0.0, []))
         share = float(values.min()) / max(1e-9, float(np.median(values)))
         found[key] = _Fall(min(share, fall.share), fall.total + float(values.sum()), [*fall.said, said])
@@ -97,7 +97,7 @@ SELECT host, subject FROM usual GROUP BY 1, 2 ORDER BY min(share), -sum(total), 
     return set([key for key in keys if key in subjects][:ACCOUNT_DEVICES_TOLD])
 
 
-def _of_samples(of: str, time_ns: Floats, values: Floats) -> str:
+def _of_samples(case: Case, of: str, time_ns: Floats, values: Floats) -> str:
     """The usual rate, the lowest and when, the highest; of two levels both."""
     usual, least, most = (_rate(of, float(np.quantile(values, at))) for at in (0.5, 0.0, 1.0))
     many = words.things(len(values), "sample")
@@ -105,23 +105,23 @@ def _of_samples(of: str, time_ns: Floats, values: Floats) -> str:
         return f"{usual} in all of {many}."
     levels = two_levels(time_ns, values)
     if levels is not None:
-        lasting = levels.said(_rate(of, levels.before), _rate(of, levels.after))
-        return f"{lasting}, in {many}; {least} at least ({when_lowest(time_ns, values)}), {most} at most."
-    return (
-        f"{usual} in the median of {many}, {least} at least ({when_lowest(time_ns, values)}), {most} at most."
-    )
+        lasting = levels.said(case, _rate(of, levels.before), _rate(of, levels.after))
+        return (
+            f"{lasting}, in {many}; {least} at least ({when_lowest(case, time_ns, values)}), {most} at most."
+        )
+    return f"{usual} in the median of {many}, {least} at least ({when_lowest(case, time_ns, values)}), {most} at most."
 
 
-def when_lowest(time_ns: Floats, values: Floats) -> str:
+def when_lowest(case: Case, time_ns: Floats, values: Floats) -> str:
     """Its moment, or the longest time on end."""
     begins, ends = runs(np.asarray(values == values.min(), np.bool_))
     longest = int(np.argmax(ends - begins))
     first, end = int(begins[longest]), int(ends[longest])
     if end - first < 2:
-        return f"at {words.seconds(time_ns[first])}"
+        return f"at {case.moment(time_ns[first])}"
     again = len(begins) - 1
     more = f", and {words.things(again, 'more time')}" if again else ""
-    return f"from {words.seconds(time_ns[first])} to {words.seconds(time_ns[end - 1])}{more}"
+    return f"from {case.moment(time_ns[first])} to {case.moment(time_ns[end - 1])}{more}"
 
 
 def _rate(of: str, value: float) -> str:
@@ -145,13 +145,13 @@ GROUP BY 1, 2 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 3 DESC, 1, 2 LIM
         time_ns, values = samples_of(case, host, subject, "process", "operations_per_s")
         levels, usual, least = two_levels(time_ns, values), float(np.median(values)), float(values.min())
         if levels is not None:
-            lasting = levels.said(words.rate(levels.before), f"{words.rate(levels.after)}")
+            lasting = levels.said(case, words.rate(levels.before), f"{words.rate(levels.after)}")
             told.append((subject, f"operations per second: {lasting}."))
         elif least < ACCOUNT_SLOW_RATE_MAX * usual:
             told.append(
                 (
                     subject,
-                    f"{words.rate(least)} operations per second at least ({when_lowest(time_ns, values)}), {words.rate(usual)} in the median of "
+                    f"{words.rate(least)} operations per second at least ({when_lowest(case, time_ns, values)}), {words.rate(usual)} in the median of "
                     f"{words.things(len(values), 'interval')}.",
                 )
             )
@@ -176,7 +176,7 @@ WHERE kind = 'process' AND metric = 'operations_per_s' AND subject IN ({still}) 
             data["value"][mine].astype(np.float64) == 0.0,
         )
         # A sample is of the time since the one before; the first, since the log's own zero.
-        begins = np.concatenate(([0 if zero_sql(case) == "0" else time_ns[0]], time_ns[:-1]))
+        begins = np.concatenate(([0 if has_own_zero(case) else time_ns[0]], time_ns[:-1]))
         longest, at = 0, 0
         while at < len(is_still):
             end = at
@@ -193,7 +193,7 @@ WHERE kind = 'process' AND metric = 'operations_per_s' AND subject IN ({still}) 
             told.append(
                 (
                     subject,
-                    f"no operation ended for {words.duration(longest)} (from {words.seconds(first)} to {words.seconds(last)}).",
+                    f"no operation ended for {words.duration(longest)} (from {case.moment(first)} to {case.moment(last)}).",
                 )
             )
     return told[:ACCOUNT_DEVICES_TOLD]

@@ -26,8 +26,8 @@ class Stuck:
     #: Runs of such samples, and their time together, ns.
     times: int
     length_ns: int
-    #: The longest: its begin, ns after the first sample or the log's own zero, and its length.
-    begin_ns: int
+    #: The longest: its begin, in words, and its length.
+    begin: str
     longest_ns: int
     #: Requests in flight in it, on average.
     in_flight: float
@@ -45,7 +45,7 @@ class Stuck:
         again = f", and {words.things(self.times - 1, 'more time')}" if self.times > 1 else ""
         flying = words.significant(self.in_flight, 2)
         return (
-            f"{self.name} completed nothing for {words.duration(self.longest_ns)} (from {words.seconds(max(0, self.begin_ns))} on{again}), while {flying} "
+            f"{self.name} completed nothing for {words.duration(self.longest_ns)} (from {self.begin} on{again}), while {flying} "
             f"{'request was' if flying == '1' else 'requests were'} in flight and it counted as busy."
         )
 
@@ -93,7 +93,7 @@ GROUP BY 1, 2 ORDER BY longest_ns DESC, 1, 2 LIMIT {ACCOUNT_DEVICES_MAX}"""
             str(row["subject"]),
             int(row["times"] or 0),
             int(row["length_ns"] or 0),
-            int(row["begin_ns"] or 0),
+            case.moment(max(0, int(row["begin_ns"] or 0))),
             int(row["longest_ns"] or 0),
             float(row["depth"] or 0),
             bool(row["works"]),

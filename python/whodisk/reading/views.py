@@ -26,6 +26,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from whodisk import words
 from whodisk.errors import CaseError, NotSealedError, WhodiskError
 from whodisk.findings import BY_ITS_LOG
 from whodisk.reading.flush_waits import IS_ISSUED, NOBODY_BEHIND, QUEUE_BEHIND_IS_DEVICE, behind_sql
@@ -193,7 +194,7 @@ Row = dict[str, Cell]
 
 #: How an importer says that its moments are local time.
 NO_ZONE = "the time zone"
-#: The clock of a log that has times of day, and no date.
+#: How the clock of a log is called that has times of day, and no date.
 MIDNIGHT = "midnight"
 
 
@@ -292,6 +293,15 @@ class Case:
         return datetime.fromtimestamp(second, UTC)
 
     @property
+    def has_times_of_day(self) -> bool:
+        """Whether moments count from midnight, because the log has times of day and no date."""
+        return str((self.meta.get("clock") or {}).get("name") or "").startswith(MIDNIGHT)
+
+    def moment(self, time_ns: float, places: int | None = None) -> str:
+        """A moment in words: as the log has it, where that is a time of day."""
+        return words.moment(time_ns, of_day=self.has_times_of_day, places=places)
+
+    @property
     def zone(self) -> str:
         """Most logs have none, and their importers say so."""
         lacking = {gap.get("what") for gap in self.meta.get("not_carried") or []}
@@ -300,7 +310,7 @@ class Case:
     @property
     def began(self) -> str:
         """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, ``midnight by its log``, or empty."""
-        if (self.meta.get("clock") or {}).get("name") == MIDNIGHT:
+        if self.has_times_of_day:
             return f"{MIDNIGHT}{BY_ITS_LOG}"
         return f"{self.start:%Y-%m-%d %H:%M:%S}{self.zone}" if self.start else ""
 

@@ -200,7 +200,7 @@ def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
     if not verdict.slowest:
         return []
     # Episodes that read alike (of two drives of a mirror, say) take one row.
-    rows = list(dict.fromkeys(slowest.row(item) for item in verdict.slowest))
+    rows = list(dict.fromkeys(slowest.rows(verdict)))
     table = [slowest.HEAD, *rows[:most]]
     widths = [max(len(line[column]) for line in table) for column in range(4)]
     shown = []

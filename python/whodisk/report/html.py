@@ -270,18 +270,18 @@ def _verdict(case: Case, verdict: Verdict, rows: Material) -> Markup:
         slowest[layer] = max(slowest.get(layer, 0), bins.high_ns[-1])
     ranked = sorted(slowest.items(), key=lambda item: material.layer_rank(item[0]))
     facts = said.facts(case, rows.extent, rows.losses, ranked)
-    return tag("div", said.verdict_head(verdict, _slow_times(rows)), facts, class_="verdict")
+    return tag("div", said.verdict_head(verdict, _slow_times(case, rows)), facts, class_="verdict")
 
 
-def _slow_times(rows: Material) -> str:
+def _slow_times(case: Case, rows: Material) -> str:
     """From when to when slow operations were in flight, in the topmost layer that has some; empty where none has."""
     heat = rows.pictures.get("heatmap", {"slow": {}})
     layers = sorted(heat["slow"], key=material.layer_rank)
     if not layers:
         return ""
     bins = [row[0] for row in heat["slow"][layers[0]]]
-    begin, end = (number * heat["bin_ns"] / 1e9 for number in (min(bins), max(bins) + 1))
-    return f"slow operations from {begin:.3f} s to {end:.3f} s"
+    begin, end = (case.moment(number * heat["bin_ns"], 3) for number in (min(bins), max(bins) + 1))
+    return f"slow operations from {begin} to {end}"
 
 
 def _findings(verdict: Verdict, rows: Material) -> Markup:
@@ -407,8 +407,8 @@ def _unseen(case: Case, verdict: Verdict, rows: Material) -> Markup:
         "Lost or not observed",
         "What this verdict cannot exclude, because it was not seen.",
         sections.unseen(case, verdict),
-        sections.losses(rows.losses),
-        sections.events(rows.events),
+        sections.losses(case, rows.losses),
+        sections.events(case, rows.events),
         sections.probes(case),
     )
 

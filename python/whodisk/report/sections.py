@@ -186,7 +186,7 @@ def _worst_row(case: Case, pick: Pick, index: int) -> Markup:
     row: tuple[Child, ...] = (
         f"{silence(pick.row)}: nothing in flight" if pick.silence else what(pick.row),
         pick.layer,
-        units.moment(pick.start_ns),
+        case.moment(pick.start_ns, 3),
         thread(pick.row),
         "" if pick.silence else where(pick.row),
         others,
@@ -231,7 +231,7 @@ def unseen(case: Case, verdict: Verdict) -> Markup:
     return listing(items, "Nothing: every layer that was asked for was observed, and nothing was lost.")
 
 
-def losses(rows: Sequence[Row]) -> Markup | None:
+def losses(case: Case, rows: Sequence[Row]) -> Markup | None:
     """Lost events, when and why."""
     if not rows:
         return None
@@ -239,8 +239,8 @@ def losses(rows: Sequence[Row]) -> Markup | None:
         (
             str(row["probe"]),
             "unknown" if row["lost"] is None else words.count(whole(row["lost"])),
-            units.moment(whole(row["start_ns"])),
-            units.moment(whole(row["end_ns"])),
+            case.moment(whole(row["start_ns"]), 3),
+            case.moment(whole(row["end_ns"]), 3),
             str(row["reason"]),
         )
         for row in rows
@@ -256,13 +256,13 @@ def losses(rows: Sequence[Row]) -> Markup | None:
     )
 
 
-def events(rows: Sequence[Row]) -> Markup | None:
+def events(case: Case, rows: Sequence[Row]) -> Markup | None:
     """Errors, requeues, setting changes."""
     if not rows:
         return None
     body = [
         (
-            units.moment(whole(row["time_ns"])),
+            case.moment(whole(row["time_ns"]), 3),
             str(row["kind"]),
             str(row["subject"] or ""),
             str(row["detail"] or ""),

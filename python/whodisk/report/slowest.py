@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from whodisk import words
-from whodisk.findings import NOTHING_OBSERVED, Slowest
+from whodisk.findings import NOTHING_OBSERVED, Slowest, Verdict
 
 HEAD = ("at", "took", "operations", "mostly in", "meanwhile")
 
 
-def row(item: Slowest) -> tuple[str, str, str, str, str]:
+def rows(verdict: Verdict) -> list[tuple[str, str, str, str, str]]:
+    """A row for each of the slowest episodes of a verdict."""
+    return [_row(item, when(verdict, item)) for item in verdict.slowest]
+
+
+def when(verdict: Verdict, item: Slowest) -> str:
+    """When an episode began, to the millisecond."""
+    return words.moment(item.start_ns, of_day=verdict.has_times_of_day, places=3)
+
+
+def _row(item: Slowest, at: str) -> tuple[str, str, str, str, str]:
     """When, how long, how many, where, and what was going on there."""
     number = (
         words.things(item.operations, item.op, words.plural_op(item.op)) if item.operations else "silence"
     )
     known = item.certain or item.what == NOTHING_OBSERVED
     return (
-        f"{item.start_ns / 1e9:.3f} s",
+        at,
         words.duration(item.latency_ns),
         number,
         f"{words.stage(item.stage)} {words.duration(item.stage_ns)}" if item.stage_ns > 0 else "no stage",

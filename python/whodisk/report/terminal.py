@@ -14,6 +14,8 @@ from whodisk.findings import BY_ITS_LOG, Caveat, Evidence, Finding, Verdict
 from whodisk.report import slowest
 from whodisk.types import Cell
 
+#: Columns of evidence that hold moments, not durations.
+MOMENTS = ("start_ns", "begin_ns", "end_ns", "time_ns")
 #: How the sentence of the summary begins that says how much the first finding holds.
 WEIGHT = "That is "
 STYLES = {
@@ -41,7 +43,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _time(verdict, out)
     weight = next((sentence for sentence in verdict.summary if sentence.startswith(WEIGHT)), "")
     for number, finding in enumerate(verdict.findings, 1):
-        _finding(number, finding, weight if number == 1 else "", out)
+        _finding(number, finding, weight if number == 1 else "", verdict.has_times_of_day, out)
     _slowest(verdict, out)
     _lines("Too small to be the cause", verdict.too_small, out)
     _lines("Too small or too rare to accuse", verdict.minor, out)
@@ -63,7 +65,9 @@ def heading(verdict: Verdict) -> str:
 
 
 def began(verdict: Verdict) -> str:
-    """What the calendar said at 0 s: whoever reads on looks moments up in other logs. Empty where no clock says."""
+    """What the calendar said at 0 s: whoever reads on looks moments up in other logs. Empty where no clock says, and where all moments are times of day."""
+    if verdict.has_times_of_day:
+        return ""
     return f"0 s is {verdict.began.removesuffix(BY_ITS_LOG)}" if verdict.began else ""
 
 
@@ -97,7 +101,7 @@ def _time(verdict: Verdict, out: Console) -> None:
         _say(out, verdict.speed[0], 2)
 
 
-def _finding(number: int, finding: Finding, weight: str, out: Console) -> None:
+def _finding(number: int, finding: Finding, weight: str, of_day: bool, out: Console) -> None:
     out.print()
     because = f", because of {finding.culprit.because_of}" if finding.culprit.because_of else ""
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
@@ -113,7 +117,7 @@ def _finding(number: int, finding: Finding, weight: str, out: Console) -> None:
     if worse:
         _say(out, f"Worse by it: {'; '.join(worse)}.", 2)
     for evidence in finding.evidence:
-        _evidence(evidence, out)
+        _evidence(evidence, of_day, out)
     _say(out, f"What would refute it: {finding.refute}", 2)
     _say(out, f"What to do: {finding.remedy}", 2)
 
@@ -128,7 +132,7 @@ def _slowest(verdict: Verdict, out: Console) -> None:
         return
     out.print()
     out.print(Text("The slowest", "bold"))
-    lines = [slowest.HEAD, *(slowest.row(item) for item in verdict.slowest)]
+    lines = [slowest.HEAD, *slowest.rows(verdict)]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     for row, line in enumerate(lines):
         cells = [
@@ -156,14 +160,14 @@ def _number(value: float | None, unit: str) -> str:
     return "" if value is None else f"{words.significant(value)} {unit}"
 
 
-def _evidence(evidence: Evidence, out: Console) -> None:
+def _evidence(evidence: Evidence, of_day: bool, out: Console) -> None:
     _say(out, f"Evidence: {evidence.what}", 2)
     if not evidence.rows:
         return
     # Identifiers are for the JSON and the report; here they would only cost width.
     names = [name for name in evidence.rows[0] if not name.endswith("_id")]
     lines = [[name.removesuffix("_ns") for name in names]]
-    lines += [[_cell(name, row.get(name)) for name in names] for row in evidence.rows[:5]]
+    lines += [[_cell(name, row.get(name), of_day) for name in names] for row in evidence.rows[:5]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
     texts = [isinstance(evidence.rows[0].get(name), str) for name in names]
     for number, line in enumerate(lines):
@@ -174,9 +178,11 @@ def _evidence(evidence: Evidence, out: Console) -> None:
         out.print(Text(f"    {text}", "dim" if number == 0 else ""), soft_wrap=True)
 
 
-def _cell(name: str, value: Cell) -> str:
+def _cell(name: str, value: Cell, of_day: bool) -> str:
     if value is None:
         return "-"
+    if of_day and name in MOMENTS and isinstance(value, (int, float)):
+        return words.moment(value, of_day=True, places=3)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)) and name.endswith("_ns"):

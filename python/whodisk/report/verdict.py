@@ -99,7 +99,7 @@ def _points(verdict: Verdict, slow_times: str) -> list[tuple[str, str]]:
             f"{tail} {words.duration(pair['with'])} with it, {words.duration(pair['without'])} without"
         )
     when = [
-        f"{item.start_ns / 1e9:.3f} s ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
+        f"{slowest.when(verdict, item)} ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
     ]
     times = [slow_times] if slow_times else []
     times += [f"the slowest at {', '.join(when)}"] if when else []
@@ -327,15 +327,14 @@ def slowest_episodes(verdict: Verdict) -> Markup:
         return join([*fired, tag("p", "No operation was recorded.", class_="none")])
     longest = max(item.latency_ns for item in verdict.slowest)
     rows = []
-    for item in verdict.slowest:
-        at, took, number, held, meanwhile = slowest.row(item)
+    for item, (at, took, number, held, meanwhile) in zip(verdict.slowest, slowest.rows(verdict), strict=True):
         apart = tag("small", "stands apart") if item.apart else None
         rows.append(
             (
                 at,
                 took,
                 join([number, apart]),
-                join([_episode_bar(item, longest), tag("small", held)]),
+                join([_episode_bar(item, longest, at), tag("small", held)]),
                 meanwhile,
             )
         )
@@ -347,7 +346,7 @@ def slowest_episodes(verdict: Verdict) -> Markup:
     return join([*fired, lead, tag("div", table(slowest.HEAD, rows, numbers=(0, 1)), class_="episodes")])
 
 
-def _episode_bar(item: Slowest, longest_ns: int) -> Markup:
+def _episode_bar(item: Slowest, longest_ns: int, at: str) -> Markup:
     """The length of an episode among the longest, and how much of it one stage held."""
     held = min(1.0, item.stage_ns / max(1, item.latency_ns))
     stage = stage_class(item.stage)
@@ -363,7 +362,7 @@ def _episode_bar(item: Slowest, longest_ns: int) -> Markup:
     behind: dict[str, Any] = {
         "op_id": [str(op_id) for op_id in item.op_ids],
         "n": len(item.op_ids),
-        "title": f"the longest of the episode at {item.start_ns / 1e9:.3f} s",
+        "title": f"the longest of the episode at {at}",
     }
     asked = json.dumps(behind, sort_keys=True) if item.op_ids else None
     label = f"{words.duration(item.latency_ns)}, of which {words.duration(item.stage_ns)} in {item.stage}"

@@ -63,7 +63,7 @@ def _operation(case: Case, layer: str, row: dict[str, Cell]) -> str:
         parts.append(f"by {row['comm']}")
     number = int(row["error"] or 0)
     failed = f", failed with {errno.errorcode.get(number, f'errno {number}')}" if number else ""
-    took, at = words.duration(float(row["latency_ns"] or 0)), words.seconds(float(row["start_ns"] or 0))
+    took, at = words.duration(float(row["latency_ns"] or 0)), case.moment(float(row["start_ns"] or 0))
     return f"{' '.join(parts)}: {took}{_mostly(case, layer, row)} (at {at}){failed}"
 
 

@@ -77,10 +77,10 @@ FROM judged WHERE {where} GROUP BY 1, 2, 3 ORDER BY sum(latency_ns) DESC, 1, 2, 
         who = f" of {row['comm']}" if row["comm"] else ""
         place = f" on {row['device']}" if row["device"] else ""
         took = words.duration(float(row["most_ns"] or 0))
-        at = f"the slowest at {float(row['most_at_ns'] or 0) / 1e9:.3f} s"
+        at = f"the slowest at {case.moment(float(row['most_at_ns'] or 0), 3)}"
         if number > 1:
             took = f"{words.duration(float(row['least_ns'] or 0))} to {took}"
-            at = f"from {float(row['begin_ns'] or 0) / 1e9:.3f} s to {float(row['end_ns'] or 0) / 1e9:.3f} s, {at}"
+            at = f"from {case.moment(float(row['begin_ns'] or 0), 3)} to {case.moment(float(row['end_ns'] or 0), 3)}, {at}"
         else:
             at = at.removeprefix("the slowest ")
         file = f" ({row['file']})" if row["file"] else ""
