@@ -162,4 +162,8 @@ def test_errors_that_a_host_counts_of_a_disk(tmp_path: Path) -> None:
     """The columns of Solaris' iostat -e: since the machine's start."""
     errors = {"hard_errors": 2.0, "transport_errors": 5.0, "operations_per_s": 7.2, "busy_ratio": 0.01}
     said = "c1t0d0 counts 2 hard errors and 5 transport errors so far; one snapshot does not say since when."
-    assert said in told(tmp_path / "case", {"c1t0d0": [errors]})
+    idle = {"hard_errors": 0.0, "operations_per_s": 9.0, "busy_ratio": 0.02}
+    # A short screen has one of these sentences.
+    assert told(tmp_path / "case", {"c1t0d0": [errors], "c1t1d0": [idle]})[1] == said
+    busy = told(tmp_path / "busy", {"c1t0d0": [errors], "c1t1d0": [{**idle, "busy_ratio": 0.99}]})
+    assert busy[1].startswith("c1t1d0: ") and said in busy

@@ -79,8 +79,8 @@ class _Drive(dict[str, _Counter]):
         return self[metric].last if metric in self else 0.0
 
 
-def drive_counters(case: Case) -> list[str]:
-    """Drives that fail first, then those with troubles, then the clean ones in a sentence; then arrays."""
+def drive_counters(case: Case) -> tuple[list[str], list[str]]:
+    """Drives that fail, then those with troubles; and apart from them the clean ones in a sentence, then arrays."""
     drives = _drives(case)
     failing, troubled, clean = [], [], []
     for name, drive in sorted(drives.items(), key=lambda item: _rank(item[1])):
@@ -94,7 +94,7 @@ def drive_counters(case: Case) -> list[str]:
     told = (failing + troubled)[:ACCOUNT_DEVICES_MAX]
     hidden = len(failing) + len(troubled) - len(told)
     more = [f"{words.things(hidden, 'more drive')} say something of the kind."] if hidden else []
-    return told + more + _clean({name: drives[name] for name in sorted(clean)}) + array_counters(case)
+    return told + more, _clean({name: drives[name] for name in sorted(clean)}) + array_counters(case)
 
 
 def _rank(drive: _Drive) -> int:

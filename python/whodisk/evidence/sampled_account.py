@@ -75,14 +75,23 @@ def account(case: Case) -> list[str]:
     )
     described = {device for _, device in devices} | others | told
     rest = latencies(case, described)
+    troubled, well = drive_counters(case)
+    of_devices = [*devices.values(), *less]
     return [
-        *devices.values(),
-        *less,
-        *drive_counters(case),
+        *([*of_devices, *troubled] if _is_anything_busy(case) else [*troubled, *of_devices]),
+        *well,
         *of_rocksdb,
         *map(str, _with_falls(falls(case, told), [*rest, *rates(case, described)])),
         *handlers(case),
     ]
+
+
+def _is_anything_busy(case: Case) -> bool:
+    """Whether some device had much to do: else what it counts of its errors comes before how little that was."""
+    row = case.rows(
+        """SELECT max(mean) AS most FROM (SELECT avg(value) AS mean FROM series WHERE kind = 'device' AND metric = 'busy_ratio' GROUP BY host, subject) AS means"""
+    )[0]
+    return float(row["most"] or 0) >= ACCOUNT_AS_BUSY_MIN
 
 
 def worst_sample(case: Case) -> list[str]:
