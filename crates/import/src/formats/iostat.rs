@@ -8,11 +8,15 @@
 use super::calendar::{date_ns, time_of_day_ns};
 use super::snapshots::is_beside;
 use super::stamps::{moment, stamp_ns};
+use super::sysstat_lines::{
+    indent_of, iostat_header, is_comment, is_header, is_mean, is_meant_as_moment, is_of_unix,
+    is_title_of_unix, sar_header, softly_broken, western, without_header,
+};
 use super::sysstat_rows;
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
-use crate::records::{each_line, is_prose, of_shell};
+use crate::records::{each_line, is_prose, of_shell, Line};
 use crate::sink::Sink;
 use crate::text::{counted, number};
 use crate::ImportError;
@@ -41,35 +45,6 @@ pub const FORMAT: Format = Format {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Whether a header is of Solaris or FreeBSD, by the columns of bytes.
-fn is_of_unix(words: &[&str]) -> bool {
-    let is_column = |word: &&str| matches!(*word, "kr/s" | "Kr/s" | "Mr/s");
-    words.iter().any(is_column)
-}
-
-/// Place of the device's name in a header of iostat: it stands first, or last (`-h`; Solaris `-n`).
-fn iostat_header(words: &[&str]) -> Option<usize> {
-    let is_name = |word: &&str| match word.trim_end_matches(':') {
-        "Device" => true,
-        "device" | "disk" => is_of_unix(words),
-        _ => false,
-    };
-    let at = match words {
-        [first, ..] if is_name(first) => 0,
-        [.., last] if is_name(last) => words.len() - 1,
-        _ => return None,
-    };
-    // The last columns may stand in the next line.
-    let is_column = |word: &&str| matches!(*word, "%util" | "tps" | "r/s") || word.ends_with("await");
-    words.iter().any(is_column).then_some(at)
-}
-
-/// Place of `DEV` in a header of `sar -d`: it follows the time, or stands last (`-h`, `--pretty`).
-fn sar_header(words: &[&str]) -> Option<usize> {
-    let at = words.iter().position(|word| *word == "DEV")?;
-    ((at <= 2 || at + 1 == words.len()) && words.contains(&"tps")).then_some(at)
-}
-
 /// What a header of `sadf -d` begins with.
 const SADF: &str = "# hostname;interval;timestamp;";
 
@@ -80,55 +55,6 @@ fn of_sar(head: &Head) -> Option<&'static str> {
     }
     let is_xml = head.has_line(|line| line.starts_with("<sysstat")) && head.bytes.starts_with(b"<?xml");
     is_xml.then_some("XML of sadf")
-}
-
-/// Names of disks as the kernel gives them, and as sar has them (`dev8-0`).
-fn is_disk(word: &str) -> bool {
-    let names = [
-        "sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "loop", "sr", "dasd", "dev",
-    ];
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let is_named = names
-        .iter()
-        .any(|name| word.len() > name.len() && word.starts_with(name));
-    is_named && word.len() <= 16 && word.chars().all(is_of_name)
-}
-
-/// The device of a row that may be iostat's or sar's: all other words, but for a time, are numbers with two digits behind the point.
-fn device_of_row(line: &str) -> Option<&str> {
-    let mut words = line.split_whitespace().skip_while(|word| {
-        matches!(*word, "AM" | "PM") || time_of_day_ns(word, "").is_some() && word.contains(':')
-    });
-    let device = words.next().filter(|word| is_disk(word))?;
-    let is_rate = |word: &str| {
-        let digits =
-            |part: &str, least: usize| part.len() >= least && part.bytes().all(|b| b.is_ascii_digit());
-        word.split_once(['.', ','])
-            .is_some_and(|(whole, part)| digits(whole, 1) && digits(part, 2) && part.len() == 2)
-    };
-    let mut rates = 0;
-    let are_rates = words.all(|word| {
-        rates += 1;
-        is_rate(word)
-    });
-    (are_rates && rates >= 5).then_some(device)
-}
-
-/// A device of rows that somebody took out of a log (`grep sda`) without the header that names their columns.
-fn without_header(head: &Head) -> Option<&str> {
-    let lines: Vec<&str> = head.filled_lines().take(20).collect();
-    let rows = lines.iter().filter(|line| device_of_row(line).is_some()).count();
-    let device = lines.iter().find_map(|line| device_of_row(line))?;
-    // Of two lines, if they are wrapped.
-    (2 * rows >= lines.len() && !has_header(head)).then_some(device)
-}
-
-fn has_header(head: &Head) -> bool {
-    head.lines().any(|line| {
-        let line = western(line);
-        let words: Vec<&str> = line.split_whitespace().collect();
-        iostat_header(&words).is_some() || sar_header(&words).is_some()
-    })
 }
 
 fn recognise(head: &Head) -> bool {
@@ -149,19 +75,21 @@ fn recognise(head: &Head) -> bool {
 }
 
 /// What the rows at hand are of.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum Table {
     Iostat,
     Sar,
     /// `sadf -d`.
     Sadf,
     /// Of something that is not read.
+    #[default]
     Other,
 }
 
 /// A moment, a device, and its values by column.
 type Row = (i64, String, Vec<(Rc<str>, f64)>);
 
+#[derive(Default)]
 struct Reader {
     host: String,
     day_ns: Option<i64>,
@@ -222,7 +150,21 @@ struct Reader {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
-    if let Some(device) = without_header(&head) {
+    refuse(source, &head)?;
+    let mut reader = Reader {
+        last_ns: i64::MIN,
+        ..Reader::default()
+    };
+    each_line(source, sink, |line, sink| reader.line(&line, sink))?;
+    reader.end_run(sink)?;
+    reader.refuse_nothing(source, &head)?;
+    reader.tell(sink);
+    Ok(())
+}
+
+/// An error for a log that cannot be read, by its begin.
+fn refuse(source: &Source, head: &Head) -> Result<(), ImportError> {
+    if let Some(device) = without_header(head) {
         return Err(ImportError::content(
             source.path(),
             "begin",
@@ -231,7 +173,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             format!("take it with the rows: grep -E 'Linux|Device|DEV|{device}' FILE"),
         ));
     }
-    if let Some(found) = of_sar(&head) {
+    if let Some(found) = of_sar(head) {
         let hint = "print it: sadf -j FILE -- -d | whodisk import -";
         return Err(ImportError::content(
             source.path(),
@@ -241,253 +183,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             hint,
         ));
     }
-    let mut reader = Reader {
-        host: String::new(),
-        day_ns: None,
-        table: Table::Other,
-        columns: Vec::new(),
-        device_at: 0,
-        moment_ns: None,
-        has_own_moments: false,
-        since_moment: 0,
-        lacks_moments: false,
-        reports: 0,
-        of_run: 0,
-        has_begin: false,
-        report: Vec::new(),
-        places: HashMap::new(),
-        records: 0,
-        held: Vec::new(),
-        soft: String::new(),
-        is_wrapped: false,
-        rows_of_table: 0,
-        last_device: String::new(),
-        lacks_begin: false,
-        means: 0,
-        rows_of_sar: 0,
-        headers: Vec::new(),
-        first: Vec::new(),
-        records_of_first: 0,
-        left_out: 0,
-        clock_told: false,
-        has_sar: false,
-        last_ns: i64::MIN,
-        in_one_line: false,
-        indent: 0,
-        groups: sysstat_rows::Groups::default(),
-        impossible: sysstat_rows::Impossible::default(),
-    };
-    each_line(source, sink, |line, sink| {
-        let joined = match std::mem::take(&mut reader.soft) {
-            soft if soft.is_empty() => Cow::Borrowed(line.text),
-            soft => Cow::Owned(soft + line.text),
-        };
-        if let Some(begin) = softly_broken(&joined) {
-            reader.soft = begin.to_owned();
-            return Ok(());
-        }
-        let text = western(&joined);
-        if let Some(columns) = text.strip_prefix(SADF) {
-            reader.begin_sadf(columns, sink);
-            return Ok(());
-        }
-        if reader.table == Table::Sadf && text.contains(';') {
-            return reader.sadf_row(&text, sink);
-        }
-        let words = reader.without_mount(text.split_whitespace().collect());
-        if !reader.held.is_empty() {
-            return reader.held_row(&words, &text, sink);
-        }
-        let Some(first) = words.first().copied() else {
-            reader.table = Table::Other;
-            return Ok(());
-        };
-        if is_beside(&text) && stamp_ns(&text).is_none() {
-            if reader.table == Table::Iostat {
-                reader.table = Table::Other;
-            }
-            return Ok(());
-        }
-        // Whatever the next command prints is in no table of this one.
-        if reader.table != Table::Other && !reader.is_like_row(&words) && of_shell(text.as_bytes()) {
-            reader.end_table();
-            return Ok(());
-        }
-        if first == "Linux" && words.get(1).is_some_and(|word| word.starts_with("OSW")) {
-            reader.end_run(sink)?;
-            reader.oswatcher(&words);
-        } else if first == "Linux" && words.len() > 3 {
-            reader.end_run(sink)?;
-            reader.system(&words);
-        } else if first == "avg-cpu:" || is_title_of_unix(&words) {
-            reader.end_table();
-        } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
-            reader.is_at(ns, sink)?;
-        } else if is_meant_as_moment(&words) {
-            return Err(Bad::new("", "a date and a time of day", line.text).into());
-        } else if let Some(at) = iostat_header(&words) {
-            reader.indent = indent_of(&text);
-            let logged_ns = line.moment.and_then(|moment| reader.logged(moment));
-            reader.begin_iostat(&words, at, logged_ns, sink)?;
-        } else if let Some(at) = sar_header(&words) {
-            reader.begin(Table::Sar, &words, at);
-        } else if matches!(reader.table, Table::Iostat | Table::Sar) && sysstat_rows::are_columns(&words) {
-            reader.header_goes_on(&words, &text)?;
-        } else if reader.table == Table::Sar && is_comment(&words) {
-        } else if reader.table == Table::Sar && is_header(&words) {
-            reader.table = Table::Other;
-        } else if reader.table == Table::Other || is_mean(&words) || words.contains(&"LINUX") {
-            reader.means += u64::from(reader.table == Table::Sar && is_mean(&words));
-            if let (Table::Other, Some(ns)) = (reader.table, stamp_ns(&text)) {
-                reader.is_at(ns, sink)?;
-            }
-        } else if let (false, Some(ns)) = (words.len() == reader.columns.len(), stamp_ns(&text)) {
-            reader.is_at(ns, sink)?;
-            reader.table = Table::Other;
-        } else if reader.goes_on(&words) {
-            reader.held = words.iter().map(|word| (*word).to_owned()).collect();
-        } else if words.len() == reader.columns.len() {
-            if !reader
-                .groups
-                .is_read(words[reader.device_at], reader.is_group(&text))
-            {
-                return Ok(());
-            }
-            reader.row(&words, sink)?;
-        } else {
-            let expected = format!("{} columns, as the header says", reader.columns.len());
-            if is_prose(&text) {
-                reader.end_table();
-            }
-            return Err(Bad::new("", expected, line.text).into());
-        }
-        Ok(())
-    })?;
-    reader.end_run(sink)?;
-    std::mem::take(&mut reader.groups).tell(sink);
-    std::mem::take(&mut reader.impossible).tell(sink);
-    if let Some(device) = reader.held.get(reader.device_at) {
-        sink.missing(
-            format!("the values of {device} in its last row"),
-            "the log ends before they do",
-        );
-    }
-    if reader.reports == 0 && reader.rows_of_sar == 0 && reader.means > 0 {
-        return Err(ImportError::content(
-            source.path(),
-            "end",
-            "samples between sar's header and its averages",
-            "averages only",
-            "keep the rows above 'Average:'; sar -d prints them",
-        ));
-    }
-    if reader.reports == 0 && !reader.has_sar {
-        // Beyond the fences of a page nothing is read.
-        let is_fenced = head.has_line(|line| line.trim_start().starts_with("```"));
-        let (found, hint) = match is_fenced {
-            true => (
-                "none between its fences (```)",
-                "keep the lines of the log only, without the page around it",
-            ),
-            false => ("none", "take it with iostat -x 1, or print it with sar -d"),
-        };
-        return Err(ImportError::content(
-            source.path(),
-            "end",
-            "a table of devices: a header (Device ... or DEV ...), and rows below it",
-            found,
-            hint,
-        ));
-    }
-    if reader.left_out > 0 {
-        sink.unseen(
-            "what the first report says",
-            "iostat's first report averages since the machine's start (unless -y was given)",
-        );
-    }
-    if reader.lacks_begin {
-        sink.unseen(
-            "whether the first report averages since the machine's start",
-            "the log lacks the begin of iostat's run (its line 'Linux ...'), and its first report is read as a sample",
-        );
-    }
-    if reader.reports > 0 && reader.moment_ns.is_none() {
-        sink.unseen(
-            "when the samples were taken",
-            "iostat prints moments with -t only; they are put one second apart",
-        );
-    } else if reader.lacks_moments {
-        sink.unseen(
-            "when all samples but the first below each moment were taken",
-            "iostat prints moments with -t only; they are put one second apart",
-        );
-    }
     Ok(())
-}
-
-/// Blanks that a line begins with.
-fn indent_of(line: &str) -> usize {
-    line.len() - line.trim_start().len()
-}
-
-/// A line with dates and times as the C locale has them, where they are written in Chinese or Japanese.
-pub(super) fn western(line: &str) -> Cow<'_, str> {
-    if line.is_ascii() {
-        return Cow::Borrowed(line);
-    }
-    let names = [
-        // What old versions put in front of the time.
-        ("\u{6642}\u{9593}", "Time"),
-        ("\u{65f6}\u{95f4}", "Time"),
-        ("\u{ff1a}", ":"),
-        ("\u{4e0a}\u{5348}", " AM "),
-        ("\u{5348}\u{524d}", " AM "),
-        ("\u{4e0b}\u{5348}", " PM "),
-        ("\u{5348}\u{5f8c}", " PM "),
-    ];
-    let text = names
-        .iter()
-        .fold(line.to_owned(), |text, (name, plain)| text.replace(name, plain));
-    let plain = text.chars().filter_map(|letter| match letter {
-        // Year, month; day; hour, minute; second.
-        '\u{5e74}' | '\u{6708}' => Some('-'),
-        '\u{65f6}' | '\u{6642}' | '\u{5206}' => Some(':'),
-        '\u{65e5}' | '\u{79d2}' => None,
-        other => Some(other),
-    });
-    Cow::Owned(plain.collect())
-}
-
-/// Whether nothing but a date and a time stands in a line, of whatever numbers.
-fn is_meant_as_moment(words: &[&str]) -> bool {
-    let is_of = |word: &str, marks: &[char]| {
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        word.split(marks).count() == 3 && word.split(marks).all(digits)
-    };
-    let is_date = |word: &str| ['/', '-', '.'].iter().any(|mark| is_of(word, &[*mark]));
-    let is_time = |word: &str| is_of(word.split(['.', ',', '+', '-', 'Z']).next().unwrap_or(""), &[':']);
-    match words {
-        ["Time:", time] | ["Time:", time, "AM" | "PM"] | ["Time:", "AM" | "PM", time] => is_time(time),
-        [date, time] | [date, time, "AM" | "PM"] | [date, "AM" | "PM", time] => {
-            is_date(date) && is_time(time)
-        }
-        [iso] => iso
-            .split_once('T')
-            .is_some_and(|(date, time)| is_date(date) && is_time(time)),
-        _ => false,
-    }
-}
-
-/// What stands above each table of Solaris and FreeBSD.
-fn is_title_of_unix(words: &[&str]) -> bool {
-    matches!(words, ["extended", "device" | "disk", "statistics", ..])
-}
-
-/// The line before a soft line break of a mail (quoted-printable, RFC 2045: lines of up to 76 letters, `=` at the end).
-fn softly_broken(line: &str) -> Option<&str> {
-    let begin = line.strip_suffix('=')?;
-    let is_rule = begin.ends_with('=') || begin.trim_start().starts_with('=');
-    (!is_rule && begin.contains(char::is_whitespace)).then_some(begin)
 }
 
 /// A row of something else, of which the words are as many: a rate or a number is no device's name, though names of volumes may be numbers.
@@ -497,27 +193,6 @@ fn is_misread(device: &str, values: &[(Rc<str>, f64)]) -> bool {
         busy.any(|(_, percent)| *percent > 100.0)
     };
     device.ends_with("/s") || is_too_busy() && number(device, "").is_ok()
-}
-
-/// `COM` and what somebody wrote into the file.
-fn is_comment(words: &[&str]) -> bool {
-    words.get(1) == Some(&"COM") || words.get(2) == Some(&"COM") && matches!(words[1], "AM" | "PM")
-}
-
-/// A line of sar that names the columns of another table: nothing after its time is a number.
-fn is_header(words: &[&str]) -> bool {
-    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-    words.len() > 1 && time_of_day_ns(words[0], "").is_some() && !words[1..].iter().any(is_number)
-}
-
-/// `Average:`, in any language.
-fn is_mean(words: &[&str]) -> bool {
-    let ends = |word: &str| word.ends_with([':', '\u{ff1a}']);
-    time_of_day_ns(words[0], "").is_none()
-        && (ends(words[0])
-            || words
-                .get(1)
-                .is_some_and(|second| matches!(*second, ":" | "\u{ff1a}")))
 }
 
 /// A value of a column; with `--human` a unit stands behind it, with `--pretty` a per cent sign.
@@ -533,6 +208,189 @@ fn value(word: &str, column: &str) -> Result<f64, Bad> {
 }
 
 impl Reader {
+    fn line(&mut self, line: &Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
+        let joined = match std::mem::take(&mut self.soft) {
+            soft if soft.is_empty() => Cow::Borrowed(line.text),
+            soft => Cow::Owned(soft + line.text),
+        };
+        if let Some(begin) = softly_broken(&joined) {
+            self.soft = begin.to_owned();
+            return Ok(());
+        }
+        let text = western(&joined);
+        if let Some(columns) = text.strip_prefix(SADF) {
+            self.begin_sadf(columns, sink);
+            return Ok(());
+        }
+        if self.table == Table::Sadf && text.contains(';') {
+            return self.sadf_row(&text, sink);
+        }
+        let words = self.without_mount(text.split_whitespace().collect());
+        if !self.held.is_empty() {
+            return self.held_row(&words, &text, sink);
+        }
+        if words.is_empty() {
+            self.table = Table::Other;
+        } else if !self.passes_over(&words, &text) && !self.begins(&words, &text, line, sink)? {
+            self.below_header(&words, &text, line, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a line is of something beside the tables, such as a shell's prompt, which also ends them.
+    fn passes_over(&mut self, words: &[&str], text: &str) -> bool {
+        if is_beside(text) && stamp_ns(text).is_none() {
+            if self.table == Table::Iostat {
+                self.table = Table::Other;
+            }
+            return true;
+        }
+        // Whatever the next command prints is in no table of this one.
+        let is_next = self.table != Table::Other && !self.is_like_row(words) && of_shell(text.as_bytes());
+        if is_next {
+            self.end_table();
+        }
+        is_next
+    }
+
+    /// Whether a line begins something: a run, a report (its moment), or a table (its header).
+    fn begins(
+        &mut self,
+        words: &[&str],
+        text: &str,
+        line: &Line<'_>,
+        sink: &mut Sink,
+    ) -> Result<bool, RecordError> {
+        let is_system = words[0] == "Linux";
+        if is_system && words.get(1).is_some_and(|word| word.starts_with("OSW")) {
+            self.end_run(sink)?;
+            self.oswatcher(words);
+        } else if is_system && words.len() > 3 {
+            self.end_run(sink)?;
+            self.system(words);
+        } else if words[0] == "avg-cpu:" || is_title_of_unix(words) {
+            self.end_table();
+        } else if let Some(ns) = moment(words).or_else(|| self.time_line(words)) {
+            self.is_at(ns, sink)?;
+        } else if is_meant_as_moment(words) {
+            return Err(Bad::new("", "a date and a time of day", line.text).into());
+        } else if let Some(at) = iostat_header(words) {
+            self.indent = indent_of(text);
+            let logged_ns = line.moment.and_then(|moment| self.logged(moment));
+            self.begin_iostat(words, at, logged_ns, sink)?;
+        } else if let Some(at) = sar_header(words) {
+            self.begin(Table::Sar, words, at);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// A row, or what else stands below a header.
+    fn below_header(
+        &mut self,
+        words: &[&str],
+        text: &str,
+        line: &Line<'_>,
+        sink: &mut Sink,
+    ) -> Result<(), RecordError> {
+        if matches!(self.table, Table::Iostat | Table::Sar) && sysstat_rows::are_columns(words) {
+            self.header_goes_on(words, text)?;
+        } else if self.table == Table::Sar && is_comment(words) {
+        } else if self.table == Table::Sar && is_header(words) {
+            self.table = Table::Other;
+        } else if self.table == Table::Other || is_mean(words) || words.contains(&"LINUX") {
+            self.means += u64::from(self.table == Table::Sar && is_mean(words));
+            if let (Table::Other, Some(ns)) = (self.table, stamp_ns(text)) {
+                self.is_at(ns, sink)?;
+            }
+        } else if let (false, Some(ns)) = (words.len() == self.columns.len(), stamp_ns(text)) {
+            self.is_at(ns, sink)?;
+            self.table = Table::Other;
+        } else if self.goes_on(words) {
+            self.held = words.iter().map(|word| (*word).to_owned()).collect();
+        } else if words.len() == self.columns.len() {
+            if !self.groups.is_read(words[self.device_at], self.is_group(text)) {
+                return Ok(());
+            }
+            self.row(words, sink)?;
+        } else {
+            let expected = format!("{} columns, as the header says", self.columns.len());
+            if is_prose(text) {
+                self.end_table();
+            }
+            return Err(Bad::new("", expected, line.text).into());
+        }
+        Ok(())
+    }
+
+    /// An error for a log without a sample.
+    fn refuse_nothing(&self, source: &Source, head: &Head) -> Result<(), ImportError> {
+        if self.reports == 0 && self.rows_of_sar == 0 && self.means > 0 {
+            return Err(ImportError::content(
+                source.path(),
+                "end",
+                "samples between sar's header and its averages",
+                "averages only",
+                "keep the rows above 'Average:'; sar -d prints them",
+            ));
+        }
+        if self.reports == 0 && !self.has_sar {
+            // Beyond the fences of a page nothing is read.
+            let is_fenced = head.has_line(|line| line.trim_start().starts_with("```"));
+            let (found, hint) = match is_fenced {
+                true => (
+                    "none between its fences (```)",
+                    "keep the lines of the log only, without the page around it",
+                ),
+                false => ("none", "take it with iostat -x 1, or print it with sar -d"),
+            };
+            return Err(ImportError::content(
+                source.path(),
+                "end",
+                "a table of devices: a header (Device ... or DEV ...), and rows below it",
+                found,
+                hint,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Says what the log does not.
+    fn tell(self, sink: &mut Sink) {
+        self.groups.tell(sink);
+        self.impossible.tell(sink);
+        if let Some(device) = self.held.get(self.device_at) {
+            sink.missing(
+                format!("the values of {device} in its last row"),
+                "the log ends before they do",
+            );
+        }
+        if self.left_out > 0 {
+            sink.unseen(
+                "what the first report says",
+                "iostat's first report averages since the machine's start (unless -y was given)",
+            );
+        }
+        if self.lacks_begin {
+            sink.unseen(
+                "whether the first report averages since the machine's start",
+                "the log lacks the begin of iostat's run (its line 'Linux ...'), and its first report is read as a sample",
+            );
+        }
+        if self.reports > 0 && self.moment_ns.is_none() {
+            sink.unseen(
+                "when the samples were taken",
+                "iostat prints moments with -t only; they are put one second apart",
+            );
+        } else if self.lacks_moments {
+            sink.unseen(
+                "when all samples but the first below each moment were taken",
+                "iostat prints moments with -t only; they are put one second apart",
+            );
+        }
+    }
+
     fn system(&mut self, words: &[&str]) {
         self.host = words[2].trim_start_matches('(').trim_end_matches(')').to_owned();
         self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
@@ -974,24 +832,6 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_every_version() {
-        let at = |line: &str| iostat_header(&line.split_whitespace().collect::<Vec<_>>());
-        assert_eq!(
-            at("Device:  rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await svctm %util"),
-            Some(0)
-        );
-        assert_eq!(
-            at("     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device"),
-            Some(5 + 1)
-        );
-        assert_eq!(
-            at("Device             tps    kB_read/s    kB_wrtn/s    kB_read    kB_wrtn"),
-            Some(0)
-        );
-        assert_eq!(at("Device driver loaded"), None);
-    }
-
-    #[test]
     fn units_behind_values_are_those_of_the_column() {
         assert_eq!(value("222.1k", "rkB/s").unwrap(), 222.1);
         assert_eq!(value("1.5G", "rkB/s").unwrap(), 1.5 * 1_048_576.0);
@@ -1264,8 +1104,6 @@ mod tests {
         );
         let of_sar = "12:10:01 PM  dev8-0  0.59  0.29  10.25  17.95  0.00  0.44  0.31  0.02\n";
         assert!(samples(&of_sar.repeat(3)).unwrap_err().contains("rows of dev8-0"));
-        assert_eq!(device_of_row("8 0 sda 1 2 3 4 5 6 7 8"), None);
-        assert_eq!(device_of_row("sda 1 2 3 4 5 6"), None);
         let means = "Average:  DEV  tps  rd_sec/s  wr_sec/s  avgrq-sz  avgqu-sz  await  svctm  %util\n\
             Average:  dev8-0  34.45  781.10  9601.22  301.36  0.78  22.74  3.50  12.07\n";
         let error = samples(means).unwrap_err();

@@ -39,6 +39,7 @@ pub mod snapshots;
 pub mod stamps;
 pub mod strace;
 pub mod sysstat_json;
+pub mod sysstat_lines;
 pub mod sysstat_rows;
 pub mod table;
 pub mod thread_waits;

@@ -1,6 +1,6 @@
 //! JSON of `iostat -o JSON` and of `sadf -j`.
 use super::calendar::{date_ns, time_of_day_ns};
-use super::iostat::western;
+use super::sysstat_lines::western;
 use super::{stamps, sysstat_rows};
 use crate::clock::Clock;
 use crate::error::Bad;
