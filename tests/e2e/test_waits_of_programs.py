@@ -231,15 +231,17 @@ def test_page_faults_that_read_are_operations(whodisk: Run, work: Path) -> None:
     whodisk("verify", path)
     with Case(path) as case:
         faults = "FROM syscall_ops WHERE op = 'fault' AND file LIKE '%/data'"
-        assert number(case, f"SELECT count(*) AS n {faults}") == pages // 16
+        # A thread that had no CPU while its page was read does not wait for it.
+        waited = number(case, f"SELECT count(*) AS n {faults}")
+        assert 0.95 * (pages // 16) <= waited <= pages // 16
         assert (
             number(case, f"SELECT count(DISTINCT offset_bytes) AS n {faults} AND offset_bytes % 65536 = 0")
-            == pages // 16
+            == waited
         )
-        assert number(case, f"SELECT sum(size_bytes) AS n {faults}") == pages // 16 * 4096
+        assert number(case, f"SELECT sum(size_bytes) AS n {faults}") == waited * 4096
         # Each waited for one request, which took 2 ms.
         linked = f"FROM links JOIN syscall_ops AS s ON s.op_id = parent_id JOIN block_ops AS b ON b.op_id = child_id WHERE s.op = 'fault' AND b.comm = s.comm AND s.op_id IN (SELECT op_id {faults})"
-        assert number(case, f"SELECT count(DISTINCT parent_id) AS n {linked}") == pages // 16
+        assert number(case, f"SELECT count(DISTINCT parent_id) AS n {linked}") == waited
         assert number(case, f"SELECT median(device_ns) / 1e6 AS n {faults}") >= 2
         assert number(case, f"SELECT count(DISTINCT comm) AS n {faults} AND comm IS NOT NULL") == 1
 
