@@ -447,14 +447,17 @@ fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>,
                 other => return Err(Bad::new("column sector", "'+' or '/' after it", other)),
             }
         } else {
-            // Neither flushes nor commands have a place.
-            (0, 0, None)
+            // Neither flushes nor commands have a place; which command it is tells whose completion one is.
+            (if is_command { command_key(rest) } else { 0 }, 0, None)
         };
     let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
     let (mut code, mut comm) = (0, None);
     match (action, inside) {
-        ("C", Some(inside)) => code = error(inside),
+        // Of commands old kernels say the status that SCSI gives, which is no errno.
+        ("C", Some(inside)) if !is_command || !matches!(inside.trim().parse(), Ok(1..=255)) => {
+            code = error(inside)
+        }
         // Who issued or completed a request is not asked for.
         ("Q", Some(inside)) => comm = sink.name_if(begin.comm).or_else(|| name(inside, sink)),
         ("Q", None) => comm = sink.name_if(begin.comm),
@@ -503,6 +506,16 @@ fn error(inside: &str) -> i32 {
         Ok(code) => code.saturating_abs(),
         Err(_) => 0,
     }
+}
+
+/// A number for the bytes of a command, `(12 00 ..)`.
+fn command_key(text: &str) -> u64 {
+    let inside = text.split_once('(').map_or("", |(_, rest)| rest);
+    let bytes = inside.split(')').next().unwrap_or("");
+    // FNV-1a.
+    bytes.bytes().fold(0xcbf2_9ce4_8422_2325, |key, byte| {
+        (key ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// `fio (28829)`: a program, of which counts follow.
@@ -590,23 +603,29 @@ mod tests {
             let event = event(begin, rest, &mut sink).unwrap().unwrap();
             (event.what, event.op, event.sector, event.count, event.error)
         };
-        let issued = (What::Issue, Op::Other, 0, 0, 0);
-        for line in [
-            "8,16   1   10     0.000193637 68010  D   N 0 (00 ..) [kworker/1:0]",
-            "8,16   1   10     0.000193637 68010  D   R 36 (12 00 00 00 24 00 ..) [smartctl]",
-            "8,16   1   10     0.000193637 68010  D   N 36 [smartctl]",
+        let (test, asks) = (command_key("(00 ..)"), command_key("(12 00 00 00 24 00 ..)"));
+        assert_ne!(test, asks);
+        for (line, key) in [
+            (
+                "8,16   1   10     0.000193637 68010  D   N 0 (00 ..) [kworker/1:0]",
+                test,
+            ),
+            (
+                "8,16   1   10     0.000193637 68010  D   R 36 (12 00 00 00 24 00 ..) [smartctl]",
+                asks,
+            ),
+            ("8,16   1   10     0.000193637 68010  D   N 36 [smartctl]", 0),
         ] {
-            assert_eq!(read(line), issued, "{line}");
+            assert_eq!(read(line), (What::Issue, Op::Other, key, 0, 0), "{line}");
         }
-        let done = |error| (What::Complete, Op::Other, 0, 0, error);
-        assert_eq!(
-            read("8,16   0   1     0.000206557 89787  C   N (00 ..) [0]"),
-            done(0)
-        );
-        assert_eq!(
-            read("8,16   0   5     0.337736338     0  C   R (a1 08 2e 00 ..) [2]"),
-            done(2)
-        );
+        for (code, error) in [("0", 0), ("2", 0), ("-5", 5), ("65531", 5)] {
+            assert_eq!(
+                read(&format!(
+                    "8,16   0   1     0.000206557 89787  C   N (00 ..) [{code}]"
+                )),
+                (What::Complete, Op::Other, test, 0, error)
+            );
+        }
         assert_eq!(["0", "-5", "65415", "fio"].map(error), [0, 5, 121, 0]);
         assert_eq!(
             read("8,16   3   4     0.100499251    24  C  WS 0 [0]"),

@@ -8,6 +8,9 @@
 //! asked for anew before a completion comes, that may be of either request. It is held back until the log tells: if as many completions
 //! come as requests were issued, the first is of the first; if fewer do, they are of the newest, and those before lack theirs. Of a log that lacks
 //! events for sure, every completion is of the newest: a request that seems slow since another's end was taken for its own accuses a healthy device.
+//!
+//! A device without FUA gets the data, and then a flush: such a write ends with its second completion, which names its place and no length. One without a
+//! write cache gets no flush, and what was queued ends at once. Commands that are passed through have no place; their bytes stand for it.
 //! Memory: what is in flight.
 use crate::sink::Sink;
 use crate::text::{counted, sectors};
@@ -168,6 +171,12 @@ impl Request {
         self.count == other.count && self.count > 0
     }
 
+    /// Whether a flush follows when its data are on the device: that knows no FUA.
+    fn is_flushed_after(&self) -> bool {
+        let asked = self.queued.as_ref().map_or(0, |bio| bio.flags);
+        self.op == Op::Write && self.count > 0 && asked & !self.flags & flags::FUA != 0
+    }
+
     /// It is the same one, issued once more.
     fn takes_over(&mut self, before: &Request) {
         if self.queued.is_none() && before.count == self.count {
@@ -231,6 +240,10 @@ pub struct Requests {
     has_issues: bool,
     /// The flush that ended last: what it was for ends after it, with the error if there is one.
     flushed: Option<(Place, Request, Event)>,
+    /// Devices that flushes were issued to.
+    flushing: Vec<(u32, u32)>,
+    /// Writes whose data are on the device, and which end after a flush.
+    unflushed: Vec<(Place, Request, Event)>,
 }
 
 impl Requests {
@@ -362,7 +375,13 @@ impl Requests {
         if !self.issuing.contains(&event.device) {
             self.issuing.push(event.device);
         }
+        if event.op == Op::Flush && !self.flushing.contains(&event.device) {
+            self.flushing.push(event.device);
+        }
         let key = (place, event.sector);
+        if let Some(at) = self.unflushed_at(key) {
+            self.tell_unflushed(at, None, sink)?;
+        }
         let request = Request {
             queued: self.take_waiting(place, event.sector, end),
             issue_ns: event.time_ns,
@@ -439,6 +458,10 @@ impl Requests {
 
     fn complete(&mut self, place: Place, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
         let key = (place, event.sector);
+        if let (0, Some(at)) = (event.count, self.unflushed_at(key)) {
+            self.tell_flush(event.error, sink)?;
+            return self.tell_unflushed(at, Some(event), sink);
+        }
         let newest = match self.contests.get(&key) {
             Some(contest) => contest.issued.last(),
             None => self.issued.get(&key),
@@ -546,7 +569,7 @@ impl Requests {
             // A write with nothing in it was queued to flush, which a request of its own did.
             None if event.count == 0 => match &self.flushed {
                 Some((of, ..)) if (of.0, of.1) == event.device => self.tell_flush(event.error, sink),
-                _ => Ok(()),
+                _ => self.end_without_flush(event, sink),
             },
             None => {
                 self.unmatched += u64::from(event.op != Op::Flush);
@@ -668,7 +691,46 @@ impl Requests {
             self.flushed = Some((place, request, event));
             return Ok(());
         }
+        if event.error == 0 && request.is_flushed_after() {
+            if self.unflushed.len() >= HELD_BACK_MAX {
+                self.tell_unflushed(0, None, sink)?;
+            }
+            self.unflushed.push((place, request, event));
+            return Ok(());
+        }
         self.done(place, &request, event.time_ns, Some(&event), sink)
+    }
+
+    /// Which write of this place waits for a flush. Kernels before 6.10 say where it ends, once its data are on the device.
+    fn unflushed_at(&self, (place, sector): (Place, u64)) -> Option<usize> {
+        let is_there = |one: &Request| one.sector == sector || one.sector.saturating_add(one.count) == sector;
+        self.unflushed
+            .iter()
+            .position(|(of, one, _)| *of == place && is_there(one))
+    }
+
+    /// A write after which a flush followed has ended; where the log does not say when, with its data.
+    fn tell_unflushed(&mut self, at: usize, end: Option<Event>, sink: &mut Sink) -> Result<(), ImportError> {
+        let (place, request, of_data) = self.unflushed.remove(at);
+        let event = end.unwrap_or(of_data);
+        self.last_end_ns = self.last_end_ns.max(event.time_ns);
+        self.done(place, &request, event.time_ns, Some(&event), sink)
+    }
+
+    /// What was queued to flush a device that needs none.
+    fn end_without_flush(&mut self, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
+        if self.flushing.contains(&event.device) {
+            return Ok(());
+        }
+        let flush = Event {
+            op: Op::Flush,
+            ..*event
+        };
+        let place = (event.device.0, event.device.1, Op::Flush as u8);
+        match self.take_waiting(place, event.sector, event.sector) {
+            Some(bio) => self.bio_done(&bio, &flush, sink),
+            None => Ok(()),
+        }
     }
 
     /// The flush that ended last is told, with the error of what it was for.
@@ -733,11 +795,9 @@ impl Requests {
 
     fn place(row: &mut OpRow, sector: u64, count: u64) {
         row.size_bytes = sectors(count);
-        row.offset_bytes = if row.op == Op::Flush {
-            None
-        } else {
-            sectors(sector)
-        };
+        // Neither flushes nor commands have a place.
+        let has_place = row.op != Op::Flush && (row.op != Op::Other || count > 0);
+        row.offset_bytes = sectors(sector).filter(|_| has_place);
     }
 
     fn name(&mut self, device: (u32, u32), sink: &mut Sink) -> NameId {
@@ -821,6 +881,9 @@ impl Requests {
             self.settle_with_newest(key, sink)?;
         }
         self.tell_flush(0, sink)?;
+        while !self.unflushed.is_empty() {
+            self.tell_unflushed(0, None, sink)?;
+        }
         let mut open = self.take_open();
         let why = self.why_without_completion(&open);
         let first = match self.ended {
@@ -1101,6 +1164,73 @@ mod tests {
             (0, 2)
         );
         assert_eq!(read(&[of(READ, What::Complete, 5)]), (1, 0));
+    }
+
+    #[test]
+    fn a_device_that_lacks_fua_or_a_write_cache_ends_flushes_otherwise() {
+        let flush = Event {
+            op: Op::Flush,
+            count: 0,
+            ..READ
+        };
+        let asked = Event {
+            op: Op::Write,
+            flags: flags::FUA,
+            what: What::Queue,
+            ..READ
+        };
+        let write = Event { flags: 0, ..asked };
+        let read = |events: &[(i64, What, Event)]| {
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let mut reader = Requests::new(None);
+            for &(time_ns, what, event) in events {
+                reader
+                    .event(
+                        Event {
+                            time_ns,
+                            what,
+                            ..event
+                        },
+                        &mut sink,
+                    )
+                    .unwrap();
+            }
+            reader.end(&mut sink).unwrap();
+            crate::testing::moments(sink)
+        };
+        let mut steps = vec![
+            (10, What::Queue, asked),
+            (20, What::Issue, write),
+            (50, What::Complete, write),
+            (60, What::Issue, flush),
+            (90, What::Complete, flush),
+        ];
+        // The log ends, or lacks the second completion.
+        assert_eq!(read(&steps), [(10, 40), (60, 30)]);
+        steps.push((91, What::Complete, Event { count: 0, ..write }));
+        assert_eq!(read(&steps), [(10, 81), (60, 30)]);
+        // With FUA there is one.
+        steps[1].2 = asked;
+        assert_eq!(read(&steps), [(10, 40), (60, 30)]);
+        let ended = Event {
+            op: Op::Write,
+            ..flush
+        };
+        assert_eq!(
+            read(&[(10, What::Queue, flush), (15, What::Complete, ended)]),
+            [(10, 5)]
+        );
+        // The next one waits until the first has ended.
+        let two = [
+            (10, What::Queue, flush),
+            (15, What::Issue, flush),
+            (20, What::Queue, flush),
+            (25, What::Complete, flush),
+            (26, What::Complete, ended),
+            (27, What::Complete, ended),
+        ];
+        assert_eq!(read(&two), [(10, 15)]);
     }
 
     #[test]
