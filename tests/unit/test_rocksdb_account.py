@@ -163,6 +163,23 @@ def test_counts_of_one_dump_are_of_its_interval(tmp_path: Path) -> None:
     ) in logged(tmp_path / "case", [], rows)
 
 
+def test_a_dump_without_the_stall_of_its_interval_says_that_since_the_opening(tmp_path: Path) -> None:
+    """Its last line was cut off."""
+    dump = [
+        (343.5, "rocksdb", "db_writes", 2_973_000.0),
+        (343.5, "rocksdb", "db_writes_per_s", 2_973_000 / 340.4),
+        (343.5, "rocksdb", "since_open_ns", 343.5e9),
+    ]
+    begin = (
+        "rocksdb dumped its statistics once, 343.5 s after it was opened: 2,973,000 writes, 8,734 per second"
+    )
+    stalled = [*dump, (343.5, "rocksdb", "since_open_stalled_ns", 2.901e9)]
+    assert f"{begin}; stalls of 2.9 s since it was opened (0.84 %)." in logged(tmp_path / "few", [], stalled)
+    none = [*dump, (343.5, "rocksdb", "since_open_stalled_ns", 0.0)]
+    assert f"{begin}; no stall since it was opened." in logged(tmp_path / "none", [], none)
+    assert f"{begin}." in logged(tmp_path / "unknown", [], dump)
+
+
 def test_stalls_since_the_opening(tmp_path: Path) -> None:
     rows = [
         *dumped(0.0, 10.0, 240.0),

@@ -93,6 +93,14 @@ def test_too_few_operations(tmp_path: Path, rows: int) -> None:
     assert verdict.expectations[0].met is None
 
 
+def test_half_of_an_even_number_are_within_a_time_that_one_took(tmp_path: Path) -> None:
+    """A throttled disk: its writes took 0.3 ms or 44 ms, and none 22 ms."""
+    latency_ns = [300_000] * 7 + [44_000_000] * 7
+    columns = {**app_columns(latency_ns), "op": ["write"] * len(latency_ns)}
+    said = "\n".join(solve(write_case(tmp_path / "case", app=columns)).summary)
+    assert "14 writes, half within 300 us;" in said
+
+
 def test_few_operations_are_told_one_by_one(tmp_path: Path) -> None:
     columns = {
         "op_id": [APP_ID_BASE + index for index in range(4)],
@@ -107,7 +115,7 @@ def test_few_operations_are_told_one_by_one(tmp_path: Path) -> None:
     verdict = solve(write_case(tmp_path / "case", app=columns))
     assert verdict.status == "insufficient"
     assert verdict.summary[1:3] == [
-        "4 writes, half within 1.5 ms; the slowest is a write of 4 KiB on sda by db: 3 s (at 3 s), failed with EIO.",
+        "4 writes, half within 1 ms; the slowest is a write of 4 KiB on sda by db: 3 s (at 3 s), failed with EIO.",
         "Then a write of 4 KiB on sda by db: 2 ms (at 1 s); a write of 4 KiB on sda by db: 1 ms (at 0 s).",
     ]
     one = solve(

@@ -17,6 +17,7 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_WHOLE_MIN,
 )
 from whodisk.reading.views import Case, Row
+from whodisk.types import Cell
 
 #: What a line of a stall names as its cause, and how a sentence does.
 CAUSES = (
@@ -176,14 +177,17 @@ def _latest(case: Case, pattern: str) -> dict[str, float]:
 
 def _dumps(case: Case) -> list[str]:
     """How often it dumped what it did, over how long, what that was, and that it stalled nobody, if so."""
+    # A dump that somebody cut may lack the line of its stalls, or any other.
     row = case.rows(
-        """SELECT count(*) FILTER (metric = 'write_stall_ratio') AS dumps,
-  max(time_ns) FILTER (metric = 'write_stall_ratio') - min(time_ns) FILTER (metric = 'write_stall_ratio') AS over_ns,
+        """WITH samples AS (
+  SELECT *, metric IN ('write_stall_ratio', 'since_open_ns', 'db_writes') AS is_of_dump FROM series WHERE subject = 'rocksdb')
+SELECT greatest(count(*) FILTER (metric = 'write_stall_ratio'), count(*) FILTER (metric = 'since_open_ns'), count(*) FILTER (metric = 'db_writes')) AS dumps,
+  max(time_ns) FILTER (is_of_dump) - min(time_ns) FILTER (is_of_dump) AS over_ns,
   count(*) FILTER (metric = 'since_open_ns' AND value = 0) AS at_opening,
   max(value) FILTER (metric = 'write_stall_ratio') AS stalled, sum(value) FILTER (metric = 'db_writes') AS writes,
   max(value) FILTER (metric = 'db_writes_per_s') AS per_s, arg_max(time_ns, value) FILTER (metric = 'db_writes_per_s') AS at_ns,
   min(time_ns) AS begin_ns
-FROM series WHERE subject = 'rocksdb'"""
+FROM samples"""
     )[0]
     dumps = int(row["dumps"] or 0)
     if not dumps:
@@ -194,7 +198,6 @@ FROM series WHERE subject = 'rocksdb'"""
         each = ", each time" if dumps > 1 else ","
         covers = "they cover" if dumps > 1 else "it covers"
         return [f"rocksdb dumped its statistics {often}{each} 0 s after it was opened: {covers} no time."]
-    stalled = float(row["stalled"] or 0)
     parts = []
     interval_ns = 0.0
     if row["writes"] is not None:
@@ -209,27 +212,41 @@ FROM series WHERE subject = 'rocksdb'"""
             if writes
             else "no write"
         )
-    since = _latest(case, "since\\_open\\_stalled\\_ns")
-    if stalled == 0:
-        is_none = since and not any(since.values())
-        ever = " since it was opened" if interval_ns else ""
-        parts.append(f"no stall{ever}" if is_none else "no stall of 0.1 % of an interval")
-    elif stalled < ACCOUNT_STALLED_MIN:
-        parts.append(f"stalls for {words.percent(stalled)} of an interval at most")
+    since = _latest(case, "since\\_open\\_%")
+    open_ns = since.get("since_open_ns")
+    parts += _few_stalls(row["stalled"], since, bool(interval_ns))
     over = f" over {words.duration(float(row['over_ns'] or 0))}" if dumps > 1 and row["over_ns"] else ""
-    opened = _latest(case, "since\\_open\\_ns")
-    if dumps == 1 and opened:
-        over = f", {words.seconds(opened['since_open_ns'])} after it was opened"
+    if dumps == 1 and open_ns is not None:
+        over = f", {words.seconds(open_ns)} after it was opened"
     if not parts:
         return []
-    if interval_ns and interval_ns < ACCOUNT_WHOLE_MIN * opened.get("since_open_ns", math.inf):
+    if interval_ns and interval_ns < ACCOUNT_WHOLE_MIN * (math.inf if open_ns is None else open_ns):
         parts[0] = (
             f"in the last {words.duration(interval_ns)} of that {parts[0]}"
-            if opened
+            if open_ns is not None
             else f"in its interval of {words.duration(interval_ns)} {parts[0]}"
         )
     empty = f" ({words.count(at_opening)} of them as it was opened, of no time)" if at_opening else ""
     return [f"rocksdb dumped its statistics {often}{empty}{over}: {'; '.join(parts)}."]
+
+
+def _few_stalls(most: Cell, since: dict[str, float], is_one: bool) -> list[str]:
+    """That it stalled nobody, or for less than is said by itself; where the dumps lack the share of their intervals, `most`, by the sum since the opening."""
+    open_ns, stalled_ns = since.get("since_open_ns"), since.get("since_open_stalled_ns")
+    if most is None:
+        if not open_ns or stalled_ns is None or stalled_ns >= ACCOUNT_STALLED_MIN * open_ns:
+            return []
+        share = f" ({words.percent(stalled_ns / open_ns)})" if stalled_ns else ""
+        return [
+            f"{f'stalls of {words.duration(stalled_ns)}' if stalled_ns else 'no stall'} since it was opened{share}"
+        ]
+    share_most = float(most)
+    if share_most == 0:
+        ever = " since it was opened" if is_one else ""
+        return [f"no stall{ever}" if stalled_ns == 0 else "no stall of 0.1 % of an interval"]
+    if share_most < ACCOUNT_STALLED_MIN:
+        return [f"stalls for {words.percent(share_most)} of an interval at most"]
+    return []
 
 
 def _since_open(case: Case) -> list[str]:
