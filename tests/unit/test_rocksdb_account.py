@@ -209,7 +209,10 @@ def test_stalls_are_a_part_of_what_writes_took(tmp_path: Path) -> None:
         "Stalls are 20 % of the time that rocksdb's writes took, the longest 1.8 s; of threads that write together it counts the first alone."
         in summary
     )
-    assert "20 db write stalls: 1 ms on average, the slowest 1.8 s." in summary
+    assert (
+        "20 db write stalls, the slowest on average of 2 kinds: 1 ms on average, the slowest 1.8 s."
+        in summary
+    )
     few = [(at, who, name, 1e3 if "stall_latency_ns" in name else value) for at, who, name, value in rows]
     assert "Stalls are" not in logged(tmp_path / "few", [], few)
 
@@ -249,11 +252,15 @@ def test_a_benchmark_that_ran_again_has_runs_and_no_intervals(tmp_path: Path) ->
             (0, "readrandom", "latency_p99_ns", 1e4 * mean_us),
             (0, "readrandom", "latency_max_ns", 1e6 * mean_us),
         ]
-    rows += [(0, "fillseq", "benchmark_run", 4.0), (0, "fillseq", "latency_ns", 2e3)]
+    for run, (name, mean_ns) in enumerate(
+        (("fillseq", 2e3), ("overwrite", 3e6), ("filluniquerandom", 7e6)), 4
+    ):
+        rows += [(0, name, "benchmark_run", float(run)), (0, name, "latency_ns", mean_ns)]
     summary = logged(tmp_path / "case", [], rows)
     assert (
-        "readrandom: 3 runs: operations took 5 us on average in the median run, 3 us in the fastest and 10 us in the slowest; "
-        "the 99th percentile is 50 us in the median run, 100 us at most; the slowest of all took 10 ms."
+        "readrandom, one of 4 benchmarks: 3 runs: operations took 5 us on average in the median run, 3 us in the fastest and 10 us in the slowest; "
+        "the 99th percentile is 50 us in the median run, 100 us at most; the slowest of all took 10 ms; "
+        "the slowest others: filluniquerandom 7 ms, overwrite 3 ms and fillseq 2 us."
     ) in summary
     assert "fillseq: operations: 2 us on average." in summary
     assert "interval" not in summary and "(at 0 s)" not in summary

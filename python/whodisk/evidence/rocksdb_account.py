@@ -11,6 +11,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.thresholds import (
+    ACCOUNT_DEVICES_TOLD,
     ACCOUNT_SAMPLES_MIN,
     ACCOUNT_SLOW_RATE_MAX,
     ACCOUNT_STALLED_MIN,
@@ -357,16 +358,21 @@ WHERE kind = 'process' AND metric = 'operations_per_s' AND {of} ORDER BY time_ns
 
 
 def _runs(case: Case) -> dict[str, str]:
-    """Benchmarks that ran more than once: each run is summed up by itself, and they are no intervals of one."""
+    """Benchmarks that ran more than once: each run is summed up by itself, and they are no intervals of one. The first names the slowest of the others, which a
+    short screen has no room for."""
     rows = case.rows(
         """SELECT subject, metric, count(*) AS n, median(value) AS usual, min(value) AS least, max(value) AS most FROM series
 WHERE metric IN ('benchmark_run', 'latency_ns', 'latency_p99_ns', 'latency_max_ns') AND subject IN (
   SELECT subject FROM series WHERE metric = 'benchmark_run' GROUP BY 1 HAVING count(*) > 1) GROUP BY 1, 2 ORDER BY 1, 2"""
     )
+    means = case.rows(
+        """SELECT subject, median(value) FILTER (metric = 'latency_ns') AS mean_ns FROM series
+GROUP BY 1 HAVING bool_or(metric = 'benchmark_run') ORDER BY 2 DESC, 1"""
+    )
     by_subject: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_subject.setdefault(str(row["subject"]), {})[str(row["metric"])] = row
-    told = {}
+    told: dict[str, str] = {}
     for subject, of in by_subject.items():
         if "latency_ns" not in of:
             continue
@@ -374,11 +380,19 @@ WHERE metric IN ('benchmark_run', 'latency_ns', 'latency_p99_ns', 'latency_max_n
         usual, least, most = (
             words.duration(float(of["latency_ns"][key] or 0)) for key in ("usual", "least", "most")
         )
-        said = f"{subject}: {words.count(runs)} runs: operations took {usual} on average in the median run, {least} in the fastest and {most} in the slowest"
+        among = f", one of {len(means)} benchmarks" if not told and len(means) > 1 else ""
+        said = f"{subject}{among}: {words.count(runs)} runs: operations took {usual} on average in the median run, {least} in the fastest and {most} in the slowest"
         if "latency_p99_ns" in of:
             p99 = [words.duration(float(of["latency_p99_ns"][key] or 0)) for key in ("usual", "most")]
             said += f"; the 99th percentile is {p99[0]} in the median run, {p99[1]} at most"
         if "latency_max_ns" in of:
             said += f"; the slowest of all took {words.duration(float(of['latency_max_ns']['most'] or 0))}"
+        others = [
+            f"{row['subject']} {words.duration(float(row['mean_ns'] or 0))}"
+            for row in means
+            if row["mean_ns"] and row["subject"] != subject
+        ]
+        if among and others:
+            said += f"; the slowest others: {words.listed(others[:ACCOUNT_DEVICES_TOLD])}"
         told[subject] = f"{said}."
     return told

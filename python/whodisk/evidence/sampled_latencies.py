@@ -13,7 +13,9 @@ from whodisk import words
 from whodisk.evidence.sampled_levels import Levels, two_levels
 from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_TOLD,
+    ACCOUNT_INTERVAL_PERCENTILE_MAX,
     ACCOUNT_KINDS_TOLD,
+    ACCOUNT_LONGER_MIN,
     ACCOUNT_PERCENTILES_TOLD,
 )
 from whodisk.reading.views import Case, quoted
@@ -60,6 +62,20 @@ class Kind:
     def tells(self, percentile: str) -> bool:
         """Whether its operations are enough for a percentile, as far as their number is known: 99.99 % of a thousand are all of them."""
         return not self.operations or self.operations >= quantile_needs(float(percentile) / 100.0)
+
+    def compared(self) -> set[str]:
+        """The measures that compare it with others: percentiles of which it has enough operations, and none beyond the 99th of single intervals, which are shorter."""
+        is_whole = all(value.intervals == 1 for value in self.of.values())
+        return {
+            of
+            for of in self.of
+            if of in ("mean", "max")
+            or (
+                of != "stddev"
+                and self.tells(of)
+                and (is_whole or float(of) <= ACCOUNT_INTERVAL_PERCENTILE_MAX)
+            )
+        }
 
     def tail(self) -> tuple[str, float]:
         """The measure that reaches farthest, and its largest value."""
@@ -293,12 +309,43 @@ def _joined(name: str, clones: list[Subject]) -> Subject:
     return joined
 
 
-def _ordered(subjects: list[Subject]) -> list[Subject]:
-    """The slowest, the one with most operations, the others by their tails."""
+def _compared_by(several: list[list[Kind]]) -> str:
+    """By what one of several, each with one kind or more, is the slowest: the highest percentile that all have, else the mean, and only else the longest
+    operation, which happened once; empty where nothing that they have in common tells one."""
+    if len(several) < 2:
+        return ""
+    common = set.intersection(*(set().union(*(kind.compared() for kind in kinds)) for kinds in several))
+    percentiles = sorted(common - {"mean", "max"}, key=float)
+    for by in (of for of in (*percentiles[-1:], "mean", "max") if of in common):
+        *_, second, first = sorted(_longest_ns(kinds, by) for kinds in several)
+        if first > second:
+            return by
+    return ""
 
-    def order(one: Subject) -> tuple[bool, float, float, bool]:
+
+def _longest_ns(kinds: Iterable[Kind], by: str) -> float:
+    """The largest value of a measure."""
+    return max((kind.of[by].most_ns for kind in kinds if by in kind.of), default=0.0)
+
+
+def _slowest_by(subjects: list[Subject]) -> str:
+    """By what the slowest of them is told; the sum of the others has the longest operation of one of them, and is no rival."""
+    return _compared_by([list(one.kinds.values()) for one in subjects if one.name not in (*NO_LOAD, SUM)])
+
+
+def _ordered(subjects: list[Subject]) -> list[Subject]:
+    """The slowest, the one with most operations, the others by what tells the slowest."""
+    by = _slowest_by(subjects)
+
+    def order(one: Subject) -> tuple[bool, float, float, float, bool]:
         measure, most = one.tail()
-        return one.name in NO_LOAD, -rank(measure), -most, one.name == SUM
+        return (
+            one.name in NO_LOAD,
+            -_longest_ns(one.kinds.values(), by),
+            -rank(measure),
+            -most,
+            one.name == SUM,
+        )
 
     by_tail = sorted(subjects, key=order)
     if len(by_tail) <= 2:
@@ -313,13 +360,27 @@ def _among(subjects: list[Subject]) -> str:
     subjects = [one for one in subjects if one.name not in NO_LOAD]
     if len(subjects) < 2:
         return ""
-    measures = {one.tail()[0] for one in subjects}
-    if len(measures) != 1:
+    by = _slowest_by(subjects)
+    if not by:
         return f", one of {len(subjects)}"
-    if measures != {"mean"}:
-        return f", the slowest of {len(subjects)}"
+    longer = _longer([(f"an operation of {one.label}", list(one.kinds.values())) for one in subjects])
+    if by != "mean":
+        return f", the slowest of {len(subjects)} {_by_said(by)}{longer}"
     is_summed = all(value.intervals == 1 for kind in subjects[0].kinds.values() for value in kind.of.values())
-    return f", {'the slowest on average' if is_summed else 'with the slowest interval'} of {len(subjects)}"
+    return f", {'the slowest on average' if is_summed else 'with the slowest interval'} of {len(subjects)}{longer}"
+
+
+def _by_said(by: str) -> str:
+    return {"max": "by its longest operation", "50": "by the median"}.get(by, f"by the {by}th percentile")
+
+
+def _longer(several: list[tuple[str, list[Kind]]]) -> str:
+    """An operation that took much longer than the longest of the first, which is the slowest by another measure: of each its name, and kinds."""
+    first, *others = ((name, _longest_ns(kinds, "max")) for name, kinds in several)
+    name, most_ns = max(others, key=lambda other: other[1])
+    if not first[1] or most_ns < ACCOUNT_LONGER_MIN * first[1]:
+        return ""
+    return f" (though {name} took {words.duration(most_ns)})"
 
 
 def _failed(subject: Subject) -> str:
@@ -363,32 +424,38 @@ def _paragraph(case: Case, subject: Subject, among: str) -> Paragraph | None:
     return Paragraph(subject.label, name, words.joined(said))
 
 
+def _told_apart(kinds: dict[str, Kind]) -> dict[str, Kind]:
+    """Kinds of operations, without what is of all of them."""
+    return {name: kind for name, kind in kinds.items() if name and not name.startswith("run")}
+
+
 def _among_kinds(names: list[str], kinds: dict[str, Kind]) -> str:
     """What the first of several kinds is among them."""
-    several = [name for name in names if name and not name.startswith("run")]
-    measures = {kinds[name].tail()[0] for name in several}
+    several = _told_apart(kinds)
     if len(several) < 2 or names[0] not in several:
         return ""
-    if len(measures) > 1:
-        what = "one"
-    elif measures != {"mean"}:
-        what = "the slowest"
-    elif any(kinds[name].operations for name in several):
-        what = "one"
-    else:
-        what = "with the slowest interval"
-    return f", {what} of {len(several)} kinds"
+    by = _compared_by([[kind] for kind in several.values()])
+    ordered = [(f"one of the {_plural(name)}", [several[name]]) for name in names if name in several]
+    slowest = max(several, key=lambda name: _longest_ns([several[name]], by))
+    if not by or slowest != names[0]:
+        return f", one of {len(several)} kinds"
+    if by != "mean":
+        return f", the slowest of {len(several)} kinds {_by_said(by)}{_longer(ordered)}"
+    is_summed = any(kind.operations for kind in several.values())
+    return f", {'the slowest on average' if is_summed else 'with the slowest interval'} of {len(several)} kinds{_longer(ordered)}"
 
 
 def _kinds_by_tail(kinds: dict[str, Kind]) -> list[str]:
     """The slowest first, where tails are known, or no counts; then the commonest. Where only means and counts are, the slowest is among those named."""
     common = sorted(kinds, key=lambda kind: (kind.startswith("run"), -kinds[kind].operations))
+    several = _told_apart(kinds)
+    by = _compared_by([[kind] for kind in several.values()])
 
-    def reach(kind: str) -> tuple[float, float]:
+    def reach(kind: str) -> tuple[float, float, float]:
         measure, most = kinds[kind].tail()
-        return rank(measure), most
+        return _longest_ns([kinds[kind]], by), rank(measure), most
 
-    slowest = max(common, key=reach)
+    slowest = max((kind for kind in common if not by or kind in several), key=reach)
     if kinds[slowest].tail()[0] != "mean" or not any(kind.operations for kind in kinds.values()):
         return [slowest, *(kind for kind in common if kind != slowest)]
     if common.index(slowest) < ACCOUNT_KINDS_TOLD:
@@ -456,7 +523,7 @@ def _sentence(case: Case, name: str, kind: Kind, subject: Subject, among: str) -
 def _over_intervals(kind: Kind) -> str:
     """What is told of several intervals: the tail, as far as each tells it."""
     percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
-    below = [of for of in percentiles if float(of) <= 99.0]
+    below = [of for of in percentiles if float(of) <= ACCOUNT_INTERVAL_PERCENTILE_MAX]
     return below[-1] if below else "mean" if "mean" in kind.of else percentiles[0] if percentiles else "max"
 
 

@@ -1307,6 +1307,20 @@ ACCOUNT_KINDS_TOLD = row(
     CHOSEN,
     "Kinds of operations of one program that are described: the slowest and the commonest ones.",
 )
+ACCOUNT_INTERVAL_PERCENTILE_MAX = row(
+    "ACCOUNT_INTERVAL_PERCENTILE_MAX",
+    99.0,
+    "percentile",
+    CHOSEN,
+    "An interval of a log seldom has the operations that a percentile beyond it needs (three hundred for this one).",
+)
+ACCOUNT_LONGER_MIN = row(
+    "ACCOUNT_LONGER_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "The longest operations of two alike programs are often this far apart; beyond, one of both had something that the other had not.",
+)
 ACCOUNT_PERCENTILES_TOLD = row(
     "ACCOUNT_PERCENTILES_TOLD",
     5,
