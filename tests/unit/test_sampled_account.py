@@ -592,9 +592,33 @@ def test_samples_count_as_their_operations_do(tmp_path: Path) -> None:
 def test_nothing_that_completes_is_told_of_one_sample(tmp_path: Path) -> None:
     told = solve(series(tmp_path / "case", {"sdl": device([np.nan], [0.0], 1.0, [42.0])})).summary
     assert (
-        "sdl: no operation completed in the only sample, while 42 were in flight and it counted as busy."
+        "sdl: no operation completed in the only sample, while 42 requests were in flight and it counted as busy."
         in told
     )
+
+
+def test_a_device_that_hangs_with_a_queue_depth_of_completions(tmp_path: Path) -> None:
+    """An array of which iostat prints an aqu-sz of 0.00, as nothing completed: 100 % busy, above disks that rest."""
+    one = {"md127": device([np.nan], [0.0], 1.0, [0.0]), "sda": device([np.nan], [0.0], 0.0, [0.0])}
+    said = "md127: no operation completed in the only sample, while it counted as busy."
+    assert said in solve(series(tmp_path / "one", one)).summary
+    hangs = np.arange(30) >= 20
+    array = {
+        **device(np.where(hangs, np.nan, 1e6), np.where(hangs, 0.0, 300.0), 0.0, np.where(hangs, 0.0, 0.3)),
+        "busy_ratio": np.where(hangs, 1.0, 0.3),
+    }
+    many = solve(series(tmp_path / "many", {"md127": array}))
+    assert many.status == "slow"
+    assert many.findings[0].claim.endswith(
+        "md127 completed nothing for 10 s (from 19 s on), while it counted as busy."
+    )
+    # Busy all the log without an operation: the kernel may count one that is long gone.
+    for name, per_s in (("never", np.zeros(30)), ("always_busy", np.where(hangs, 0.0, 300.0))):
+        lost = solve(series(tmp_path / name, {"sda": device(np.full(30, 1e6), per_s, 1.0, np.zeros(30))}))
+        assert lost.status == "insufficient"
+        assert (
+            lost.cannot_exclude[0].what.startswith("whether ") and "sda hangs" in lost.cannot_exclude[0].what
+        )
 
 
 def test_an_earlier_log_is_compared(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A device that completes nothing for a while, by sampled counters: requests are in flight, it counts as busy, and none of them ends."""
+"""A device that completes nothing for a while, by sampled counters: it counts as busy all the time, so requests are in flight, and none of them ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(context: Context) -> Result:
         result.caveats.append(
             (
                 f"whether {stuck.name} hangs",
-                "it never works with nothing in flight: it hangs, or the kernel counts requests that are long gone",
+                "it never works and rests in this log: it hangs, or the kernel counts requests that are long gone",
             )
         )
     return result
@@ -57,7 +57,7 @@ DETECTOR = Detector(
     name="stuck_device",
     needs=("series.value",),
     needs_stages=(),
-    null_model="none: how many operations completed, and how many were in flight, stands in the log",
-    smallest_effect="three samples on end without a completion, with one request in flight and 95 % of the time busy",
+    null_model="none: how many operations completed, and how busy it was, stands in the log",
+    smallest_effect="three samples on end without a completion, and 95 % of the time busy",
     run=run,
 )

@@ -15,6 +15,7 @@ from whodisk.evidence.sampled_handlers import handlers
 from whodisk.evidence.sampled_latencies import METRIC, Paragraph, latencies, zero_sql
 from whodisk.evidence.sampled_levels import two_levels
 from whodisk.evidence.sampled_rates import falls, rates, when_lowest
+from whodisk.evidence.stuck_devices import while_busy
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_AS_BUSY_MIN,
@@ -34,7 +35,6 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_WORST_RATIO,
     DRIVE_NAMES_MAX,
     STUCK_BUSY_MIN,
-    STUCK_IN_FLIGHT_MIN,
     STUCK_SAMPLES_MIN,
 )
 from whodisk.reading.views import Case, quoted
@@ -197,7 +197,7 @@ def _idle(case: Case, means: dict[tuple[str, str], dict[str, float]]) -> dict[tu
 def _busiest_first(
     means: dict[tuple[str, str], dict[str, float]], hanging_first: bool
 ) -> list[tuple[str, str]]:
-    """With `hanging_first` devices that complete nothing and have something in flight, then by the part of the time that they were busy, or by what they had in flight where the log does not
+    """With `hanging_first` devices that complete nothing and are busy all the time, then by the part of the time that they were busy, or by what they had in flight where the log does not
     say that; of about as much, disks come before what lies on them."""
     names = {subject for _, subject in means}
     has_busy = any(values.get("busy_ratio") for values in means.values())
@@ -260,10 +260,9 @@ def _named(device: tuple[str, str], several: bool) -> str:
 
 
 def _hangs(means: dict[str, float]) -> bool:
-    """Whether it completed nothing in the whole log, with something in flight."""
+    """Whether it completed nothing in the whole log, and was busy all the time."""
     rates = [means[rate] for _, _, rate in KINDS if rate in means]
-    in_flight = means.get("queue_depth", 0.0) >= STUCK_IN_FLIGHT_MIN
-    return bool(rates) and not any(rates) and in_flight and means.get("busy_ratio", 0.0) >= STUCK_BUSY_MIN
+    return bool(rates) and not any(rates) and means.get("busy_ratio", 0.0) >= STUCK_BUSY_MIN
 
 
 def _sentences(device: _Device) -> list[str]:
@@ -321,12 +320,9 @@ def _in_few(device: _Device) -> list[str]:
     among = "the only sample" if count == 1 else words.things(count, "sample")
     if not took and rate <= 0:
         # In more samples it is one of those that are stuck.
-        if busy < STUCK_BUSY_MIN or depth < STUCK_IN_FLIGHT_MIN or count >= STUCK_SAMPLES_MIN:
+        if busy < STUCK_BUSY_MIN or count >= STUCK_SAMPLES_MIN:
             return []
-        flying = words.significant(depth, 2)
-        return [
-            f"{device.name}: no operation completed in {among}, while {flying} {'was' if flying == '1' else 'were'} in flight and it counted as busy."
-        ]
+        return [f"{device.name}: no operation completed in {among}, {while_busy(depth)}."]
     made = sum(mean_ns(latency, per_s) * mean(per_s) / 1e9 for _, latency, per_s in _kinds(device))
     parts = [f"{words.listed(took)} on average"] if took else []
     if rate > 0:

@@ -1,4 +1,7 @@
-"""Devices that complete nothing in sampled counters, while requests are in flight and they count as busy."""
+"""Devices that complete nothing in sampled counters, while they count as busy: with requests in flight, where the log counts these before they end.
+
+Since Linux 5.0 the queue depth that iostat prints is made of what completed: of a device that hangs it is 0.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ class Stuck:
     #: The longest: its begin, in words, and its length.
     begin: str
     longest_ns: int
-    #: Requests in flight in it, on average.
+    #: Requests in flight in it, on average, as far as the log counts those that did not end.
     in_flight: float
-    #: Whether it completes something in other samples, and has nothing in flight in some: else its counters may be wrong.
+    #: Whether it completes something in other samples, and is at rest in some: else its counters may be wrong.
     works: bool
 
     @property
@@ -43,11 +46,15 @@ class Stuck:
     def said(self) -> str:
         """What the counters show."""
         again = f", and {words.things(self.times - 1, 'more time')}" if self.times > 1 else ""
-        flying = words.significant(self.in_flight, 2)
-        return (
-            f"{self.name} completed nothing for {words.duration(self.longest_ns)} (from {self.begin} on{again}), while {flying} "
-            f"{'request was' if flying == '1' else 'requests were'} in flight and it counted as busy."
-        )
+        return f"{self.name} completed nothing for {words.duration(self.longest_ns)} (from {self.begin} on{again}), {while_busy(self.in_flight)}."
+
+
+def while_busy(in_flight: float) -> str:
+    """How a device that completes nothing is known not to rest."""
+    if in_flight < STUCK_IN_FLIGHT_MIN:
+        return "while it counted as busy"
+    flying = words.significant(in_flight, 2)
+    return f"while {flying} {'request was' if flying == '1' else 'requests were'} in flight and it counted as busy"
 
 
 def samples_sql() -> str:
@@ -65,7 +72,7 @@ wide AS (
 steps AS (SELECT *, time_ns - lag(time_ns) OVER (PARTITION BY host, subject ORDER BY time_ns) AS step FROM wide),
 flagged AS (
   SELECT *, median(step) OVER (PARTITION BY host, subject) AS period_ns,
-    coalesce(busy >= {STUCK_BUSY_MIN} AND depth >= {STUCK_IN_FLIGHT_MIN} AND per_s = 0, false) AS stuck FROM steps)
+    coalesce(busy >= {STUCK_BUSY_MIN} AND per_s = 0, false) AS stuck FROM steps)
 SELECT *, sum(CASE WHEN stuck THEN 0 ELSE 1 END) OVER (PARTITION BY host, subject ORDER BY time_ns) AS run FROM flagged"""
 
 
@@ -76,11 +83,11 @@ def stuck_devices(case: Case) -> list[Stuck]:
     rows = case.rows(
         f"""WITH samples AS ({samples_sql()}),
 runs AS (
-  SELECT host, subject, run, count(*) AS n, min(time_ns) AS first_ns, any_value(coalesce(period_ns, 0)) AS period_ns, avg(depth) AS depth
+  SELECT host, subject, run, count(*) AS n, min(time_ns) AS first_ns, any_value(coalesce(period_ns, 0)) AS period_ns, coalesce(avg(depth), 0) AS depth
   FROM samples WHERE stuck GROUP BY 1, 2, 3
   HAVING count(*) >= {STUCK_SAMPLES_MIN} OR count(*) * any_value(coalesce(period_ns, 0)) >= {STUCK_MIN_NS}),
 others AS (
-  SELECT host, subject, bool_or(per_s > 0) AND bool_or(depth < {STUCK_IN_FLIGHT_MIN}) AS works FROM samples WHERE NOT stuck GROUP BY 1, 2)
+  SELECT host, subject, bool_or(per_s > 0) AND bool_or(busy < {STUCK_BUSY_MIN} AND coalesce(depth, 0) < {STUCK_IN_FLIGHT_MIN}) AS works FROM samples WHERE NOT stuck GROUP BY 1, 2)
 SELECT r.host, r.subject, count(*) AS times, CAST(sum(n * period_ns) AS BIGINT) AS length_ns,
   CAST(arg_max(first_ns - period_ns, n) AS BIGINT) - {zero_sql(case)} AS begin_ns, CAST(max(n * period_ns) AS BIGINT) AS longest_ns, arg_max(depth, n) AS depth,
   coalesce(any_value(o.works), false) AS works
