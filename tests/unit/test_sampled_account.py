@@ -580,11 +580,20 @@ def test_the_worst_sample_keeps_a_log_from_being_healthy(tmp_path: Path) -> None
 
 
 def test_samples_count_as_their_operations_do(tmp_path: Path) -> None:
-    """Two reports, one before and one while something is wrong."""
-    two = {"sdd": device([4e6, 600e6], [550.0, 50.0], 0.6, [2.0, 30.0])}
+    two = {"sdd": device([4e6, 7e6], [550.0, 300.0], 0.6, [2.0, 2.0])}
     told = solve(series(tmp_path / "case", two)).summary
     assert (
-        "sdd: reads took 53.7 ms on average, 300 operations per second, busy for 60 % of the time in 2 samples."
+        "sdd: reads took 5.06 ms on average, 425 operations per second, busy for 60 % of the time in 2 samples."
+        in told
+    )
+
+
+def test_two_samples_that_are_far_apart_are_told_both(tmp_path: Path) -> None:
+    """Two reports, one before and one while something is wrong: no sample is near their mean."""
+    two = {"sdd": {**device([4e6, 600e6], [550.0, 50.0], 0.6, [2.0, 30.0]), "busy_ratio": [0.217, 0.991]}}
+    told = solve(series(tmp_path / "case", two)).summary
+    assert (
+        "sdd: reads took 4 ms and then 600 ms on average, 550 and then 50 operations per second, busy for 21.7 % and then 99.1 % of the time in 2 samples."
         in told
     )
 

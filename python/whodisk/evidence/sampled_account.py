@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from whodisk.evidence.sampled_rates import falls, rates, when_lowest
 from whodisk.evidence.stuck_devices import while_busy
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
+    ACCOUNT_APART_MIN,
     ACCOUNT_AS_BUSY_MIN,
     ACCOUNT_AS_BUSY_SHARE,
     ACCOUNT_BUSY_MIN,
@@ -294,12 +296,22 @@ def _sentences(device: _Device) -> list[str]:
     return [f"{device.name}: {told[0]}", *(sentence[0].upper() + sentence[1:] for sentence in told[1:])]
 
 
+def _mean_or_both(values: Floats, mean: float, said: Callable[[float], str]) -> str:
+    """The mean of all samples; of two that are far apart both in their order, as the mean is near none of them, and which belong together would be lost in a range."""
+    if len(values) == 2 and values.max() >= ACCOUNT_APART_MIN * values.min():
+        return " and then ".join(said(float(value)) for value in values)
+    return said(mean)
+
+
 def _in_few(device: _Device) -> list[str]:
-    """A device in a sample or two, or in a log without latencies: means over all of it."""
+    """A device in a sample or two, or in a log without latencies: means over all of it, or what two samples say."""
+
+    def known_of(metric: str) -> Floats:
+        values = device.of(metric)
+        return values[~np.isnan(values)]
 
     def mean(metric: str) -> float:
-        known = device.of(metric)
-        known = known[~np.isnan(known)]
+        known = known_of(metric)
         return float(known.mean()) if len(known) else 0.0
 
     def mean_ns(latency: str, rate: str) -> float:
@@ -311,11 +323,17 @@ def _in_few(device: _Device) -> list[str]:
         return float((value[known] * weight[known]).sum() / weight[known].sum())
 
     took = [
-        f"{kind} took {words.duration(ns)}"
+        f"{kind} took {_mean_or_both(known[known > 0], ns, words.duration)}"
         for kind, latency, per_s in _kinds(device)
         if (ns := mean_ns(latency, per_s)) > 0
+        for known in [known_of(latency)]
     ]
-    rate = mean("operations_per_s") or sum(mean(per_s) for _, _, per_s in KINDS[:3])
+    rates = known_of("operations_per_s")
+    if not rates.any():
+        rates = sum(
+            (np.nan_to_num(device.of(per_s)) for _, _, per_s in KINDS[:3]), np.zeros(len(device.time_ns))
+        )
+    rate = float(rates.mean())
     busy, depth, count = mean("busy_ratio"), mean("queue_depth"), len(device.time_ns)
     among = "the only sample" if count == 1 else words.things(count, "sample")
     if not took and rate <= 0:
@@ -327,12 +345,15 @@ def _in_few(device: _Device) -> list[str]:
     parts = [f"{words.listed(took)} on average"] if took else []
     if rate > 0:
         through = mean("throughput_bytes_per_s")
+        of_bytes = _mean_or_both(known_of("throughput_bytes_per_s"), through, words.size)
+        many = _mean_or_both(rates, rate, words.rate)
         parts.append(
-            f"{words.rate(rate)} {'operation' if words.rate(rate) == '1' else 'operations'} per second"
-            + (f" ({words.size(through)} per second)" if through else "")
+            f"{many} {'operation' if many == '1' else 'operations'} per second"
+            + (f" ({of_bytes} per second)" if through else "")
         )
     if 0 < busy <= ACCOUNT_BUSY_POSSIBLE_MAX:
-        parts.append(f"busy for {words.percent(min(1.0, busy))} of the time")
+        shares = np.minimum(1.0, known_of("busy_ratio"))
+        parts.append(f"busy for {_mean_or_both(shares, min(1.0, busy), words.percent)} of the time")
     lacks = _impossible(busy)
     if (
         depth >= ACCOUNT_IN_FLIGHT_MIN

@@ -1395,6 +1395,13 @@ ACCOUNT_LOAD_RATIO = row(
     "Slow samples differ from the usual one from this on, and so does more to do.",
 )
 ACCOUNT_ALIKE_MAX = row("ACCOUNT_ALIKE_MAX", 1.2, "ratio", CHOSEN, "Up to this there was no more to do.")
+ACCOUNT_APART_MIN = row(
+    "ACCOUNT_APART_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "The mean of two values this far apart is a third or more away from both.",
+)
 ACCOUNT_STALLED_MIN = row(
     "ACCOUNT_STALLED_MIN",
     0.05,
