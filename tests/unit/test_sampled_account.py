@@ -606,6 +606,35 @@ def test_nothing_that_completes_is_told_of_one_sample(tmp_path: Path) -> None:
     )
 
 
+def test_reads_that_are_slow_while_there_are_many_writes(tmp_path: Path) -> None:
+    """PostgreSQL's fsync: for three seconds 80 times as many writes, and reads that took up to 100 ms instead of 0.2."""
+    read_ns = [0.19e6, 0.23e6, 0.2e6, 27.7e6, 11e6, 100e6, 0.32e6, 0.2e6]
+    read_per_s = [6322.0, 6016.0, 6236.0, 105.0, 78.0, 10.0, 3819.0, 6482.0]
+    write_ns = [2.6e6, 3.1e6, 3.2e6, 5.3e6, 5.2e6, 4e6, 4.2e6, 1.8e6]
+    write_per_s = np.array([337.0, 303.0, 1059.0, 26173.0, 27199.0, 33488.0, 10096.0, 346.0])
+
+    def told(name: str, writes: Any, reads: Any = read_per_s) -> str:
+        both = {
+            **device(read_ns, reads, 0.9, np.full(8, 2.0)),
+            "write_latency_ns": write_ns,
+            "write_operations_per_s": writes,
+        }
+        [said] = [
+            said for said in solve(series(tmp_path / name, {"sda": both})).summary if said.startswith("sda:")
+        ]
+        return said
+
+    assert told("many", write_per_s).startswith(
+        "sda: reads took 275 us on average in the median of 8 samples and 100 ms at most (at 5 s); "
+        "in the 3 samples in which they took 5 times the median or more there were 27,199 writes per second, 79 times as many as otherwise. "
+        "Writes took 3.6 ms on average in the median of 8 samples and 5.3 ms at most (at 3 s). "
+    )
+    # As many as otherwise; more of them, and no queue; more reads, which need no other cause.
+    assert "there were" not in told("alike", np.full(8, 27e3))
+    assert "there were" not in told("few", write_per_s / 1e3)
+    assert "there were" not in told("own", write_per_s, 1.0 / np.array(read_per_s))
+
+
 def test_a_device_that_hangs_with_a_queue_depth_of_completions(tmp_path: Path) -> None:
     """An array of which iostat prints an aqu-sz of 0.00, as nothing completed: 100 % busy, above disks that rest."""
     one = {"md127": device([np.nan], [0.0], 1.0, [0.0]), "sda": device([np.nan], [0.0], 0.0, [0.0])}

@@ -29,6 +29,7 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_DISAGREE_RATIO,
     ACCOUNT_IN_FLIGHT_MIN,
     ACCOUNT_LOAD_RATIO,
+    ACCOUNT_MANY_TIMES_MIN,
     ACCOUNT_SAMPLES_MIN,
     ACCOUNT_SLOW_RATE_MAX,
     ACCOUNT_TAIL_MIN,
@@ -275,7 +276,11 @@ def _sentences(device: _Device) -> list[str]:
     kinds = [
         sentence
         for kind, latency, rate in _kinds(device)
-        if (sentence := _of_kind(device, f"{kind} took", device.of(latency), device.of(rate)))
+        if (
+            sentence := _of_kind(
+                device, f"{kind} took", device.of(latency), device.of(rate), _beside(device, kind)
+            )
+        )
     ]
     # What is called otherwise than importers call it.
     named = {latency for _, latency, _ in KINDS}
@@ -395,7 +400,36 @@ def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
     return KINDS[:3] if any(metric in device.values for _, metric, _ in KINDS[:2]) else KINDS[3:]
 
 
-def _of_kind(device: _Device, took: str, latency_ns: Floats, per_s: Floats) -> str | None:
+def _beside(device: _Device, kind: str) -> str:
+    """Of a kind that took far longer than usual in some samples, with no more of its own: of which other kind there were far more in these, enough for a queue."""
+    latency_ns, own = next(
+        (device.of(latency), device.of(rate)) for name, latency, rate in KINDS if name == kind
+    )
+    with np.errstate(invalid="ignore"):
+        has = np.flatnonzero(latency_ns > 0)
+    if len(has) < ACCOUNT_SAMPLES_MIN:
+        return ""
+    is_slow = latency_ns[has] >= ACCOUNT_MANY_TIMES_MIN * np.median(latency_ns[has])
+    slow, rest = has[is_slow], has[~is_slow]
+    own = np.nan_to_num(own)
+    if not len(slow) or np.median(own[slow]) >= ACCOUNT_LOAD_RATIO * np.median(own[rest]):
+        return ""
+    more: list[tuple[float, str]] = []
+    for other, latency, rate in _kinds(device):
+        per_s = np.nan_to_num(device.of(rate))
+        then, otherwise = float(np.median(per_s[slow])), float(np.median(per_s[rest]))
+        in_flight = float(np.median(per_s[slow] * np.nan_to_num(device.of(latency)[slow]) / 1e9))
+        if other == kind or in_flight < ACCOUNT_IN_FLIGHT_MIN or then < ACCOUNT_MANY_TIMES_MIN * otherwise:
+            continue
+        times = f"{words.significant(then / otherwise, 2)} times as many as" if otherwise else "and none"
+        more.append((in_flight, f"{words.rate(then)} {other} per second, {times} otherwise"))
+    if not more:
+        return ""
+    those = "sample" if len(slow) == 1 else words.things(len(slow), "sample")
+    return f"; in the {those} in which they took {words.significant(ACCOUNT_MANY_TIMES_MIN)} times the median or more there were {max(more)[1]}"
+
+
+def _of_kind(device: _Device, took: str, latency_ns: Floats, per_s: Floats, beside: str = "") -> str | None:
     """How long requests of a kind took on average in samples that have any, and whether there was more to do where they took long."""
     with np.errstate(invalid="ignore"):
         has = np.flatnonzero(latency_ns > 0)
@@ -411,7 +445,7 @@ def _of_kind(device: _Device, took: str, latency_ns: Floats, per_s: Floats) -> s
         if levels is None
         else f"on average {levels.said(device.case, words.duration(levels.before), words.duration(levels.after))} ({words.things(len(has), 'sample')})"
     )
-    said = f"{took} {usually}{twentieth} and {words.duration(most)} at most (at {device.case.moment(device.time_ns[at])})."
+    said = f"{took} {usually}{twentieth} and {words.duration(most)} at most (at {device.case.moment(device.time_ns[at])}){beside}."
     # A mean of 0 is the mean of nothing, where no rate says that it was rounded.
     idle = int(((latency_ns == 0) & ~(np.nan_to_num(per_s) > 0)).sum())
     if idle:

@@ -1394,6 +1394,13 @@ ACCOUNT_LOAD_RATIO = row(
     CHOSEN,
     "Slow samples differ from the usual one from this on, and so does more to do.",
 )
+ACCOUNT_MANY_TIMES_MIN = row(
+    "ACCOUNT_MANY_TIMES_MIN",
+    5.0,
+    "ratio",
+    CHOSEN,
+    "A latency, or a rate of others, that is this many times the usual one is no fluctuation; PostgreSQL's fsync made 80 times as many writes, and reads 40 times as long or more.",
+)
 ACCOUNT_ALIKE_MAX = row("ACCOUNT_ALIKE_MAX", 1.2, "ratio", CHOSEN, "Up to this there was no more to do.")
 ACCOUNT_APART_MIN = row(
     "ACCOUNT_APART_MIN",
