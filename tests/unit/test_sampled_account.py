@@ -593,7 +593,7 @@ def test_two_samples_that_are_far_apart_are_told_both(tmp_path: Path) -> None:
     two = {"sdd": {**device([4e6, 600e6], [550.0, 50.0], 0.6, [2.0, 30.0]), "busy_ratio": [0.217, 0.991]}}
     told = solve(series(tmp_path / "case", two)).summary
     assert (
-        "sdd: reads took 4 ms and then 600 ms on average, 550 and then 50 operations per second, busy for 21.7 % and then 99.1 % of the time in 2 samples."
+        "sdd: reads took 4 ms then 600 ms on average, 550 then 50 operations per second, busy for 21.7 % then 99.1 % of the time in 2 samples."
         in told
     )
 

@@ -304,7 +304,7 @@ def _sentences(device: _Device) -> list[str]:
 def _mean_or_both(values: Floats, mean: float, said: Callable[[float], str]) -> str:
     """The mean of all samples; of two that are far apart both in their order, as the mean is near none of them, and which belong together would be lost in a range."""
     if len(values) == 2 and values.max() >= ACCOUNT_APART_MIN * values.min():
-        return " and then ".join(said(float(value)) for value in values)
+        return " then ".join(said(float(value)) for value in values)
     return said(mean)
 
 
