@@ -197,6 +197,12 @@ struct Total {
     sum_ns: f64,
 }
 
+/// Whether a value is a count, printed with a point or without: `4489.000000`.
+fn is_count(value: &str) -> bool {
+    let (_, part) = value.split_once('.').unwrap_or((value, ""));
+    part.bytes().all(|digit| digit == b'0')
+}
+
 /// A value; None: what Java prints for none (`NaN`, the largest of all as the smallest, a rate of no time at all).
 fn value_of(text: &str, part: &'static str) -> Result<Option<f64>, Bad> {
     match text {
@@ -258,6 +264,8 @@ struct Reader {
     summary: BTreeMap<String, Vec<(String, f64)>>,
     /// By kind, what operations returned that did not do what was asked, and how many of them did so.
     returned: BTreeMap<String, BTreeMap<String, u64>>,
+    /// How many of a kind returned anything.
+    answers: BTreeMap<String, f64>,
     /// How many failed of a kind, as status lines say it of their intervals.
     failed: BTreeMap<String, f64>,
 }
@@ -488,8 +496,9 @@ impl Reader {
             self.overall.push(label.to_owned());
         }
         self.has_summary = true;
-        if let (Ok(ms), true) = (label.parse::<u32>(), value.contains('.')) {
-            // Buckets of a histogram (milliseconds and a count) look alike, but for the point in the mean.
+        let is_bucket = !value.contains('.') || is_count(value) && self.has_percentiles(kind);
+        if let (Ok(ms), false) = (label.parse::<u32>(), is_bucket) {
+            // Buckets of a histogram (milliseconds and a count) look alike, but for the point in the mean. YCSB-C prints one in its counts, too.
             let value = number(value, "of a time series")?;
             let subject = self.subject(kind, sink);
             let values = [(sink.name("latency_ns"), value * 1e3)];
@@ -499,10 +508,12 @@ impl Reader {
         } else if label.bytes().all(|byte| byte.is_ascii_digit()) || label == "Count" {
             // A bucket of a histogram; how often Java collected its garbage.
         } else if let Some(code) = label.strip_prefix("Return=") {
-            // As `Return=OK`, or `0` of old versions.
-            if !code.ends_with("OK") && code != "0" {
+            let many: u64 = integer(value, "of the summary")?;
+            *self.answers.entry(kind.to_owned()).or_default() += many as f64;
+            // As `Return=OK`, or `0` of old versions; YCSB-C prints its codes as text, and of success there is none.
+            if !code.ends_with("OK") && !matches!(code, "0" | "") {
                 let all = self.returned.entry(kind.to_owned()).or_default();
-                *all.entry(code.to_owned()).or_default() += integer::<u64>(value, "of the summary")?;
+                *all.entry(code.to_owned()).or_default() += many;
             }
         } else if let Some((name, factor)) = metric(label) {
             if let Some(read) = value_of(value, "of the summary")? {
@@ -523,6 +534,11 @@ impl Reader {
         Ok(())
     }
 
+    fn has_percentiles(&self, kind: &str) -> bool {
+        let mut values = self.summary.get(kind).into_iter().flatten();
+        values.any(|(name, _)| name.starts_with(PERCENTILE))
+    }
+
     /// Whether the summary is of a run without an operation, done or failed.
     fn did_nothing(&self) -> bool {
         let says = |values: &[(String, f64)], wanted: &str, is: fn(f64) -> bool| {
@@ -537,9 +553,23 @@ impl Reader {
                 .any(|values| says(values, "operations", |count| count > 0.0))
     }
 
+    /// Operations that failed are none that were done. Old versions count both as one: there are as many operations as answers, failures with them.
+    fn take_failures_out(&mut self) {
+        for (kind, returned) in &self.returned {
+            let failed = returned.values().map(|many| *many as f64).sum::<f64>();
+            let values = self.summary.get_mut(kind).into_iter().flatten();
+            for (_, count) in values.filter(|(name, _)| name == "operations") {
+                if self.answers.get(kind) == Some(count) {
+                    *count -= failed;
+                }
+            }
+        }
+    }
+
     /// The summaries, and what failed.
     fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
         self.end_tick(sink)?;
+        self.take_failures_out();
         let because =
             |kind: &str| format!("YCSB counts them as {kind}-FAILED, and their latencies with them");
         let mut failures: BTreeMap<String, (f64, String)> = BTreeMap::new();
@@ -745,6 +775,27 @@ mod tests {
         let killed = "2021-03-17 19:03:42:427 0 sec: 14 operations; 2.0 current ops/sec; [READ-FAILED: Count=3, Max=2701]\n";
         assert!(missing(killed)[0].0.starts_with("why 3 READ operations"));
         assert!(missing("[INSERT], Return=OK, 7\n[INSERT], MaxLatency(us), 58\n").is_empty());
+    }
+
+    #[test]
+    fn failures_are_beside_operations_or_among_them() {
+        let done = |returns: &str| {
+            let log = format!("[READ], Operations, 100\n[READ], AverageLatency(us), 4\n{returns}");
+            crate::testing::samples(&FORMAT, &log, "run_operations")[0].2
+        };
+        // YCSB-C's code of success is an empty text.
+        let of_c = "[READ], Operations, 100\n[READ], AverageLatency(us), 4\n[READ], Return=, 100\n";
+        assert!(missing(of_c).is_empty());
+        assert_eq!(done("[READ], Return=, 100\n"), 100.0);
+        let bucket = "[READ], 1, 4489.000000\n";
+        let percentile = "[READ], 99thPercentileLatency(us), 13\n";
+        let of = |log: &str| crate::testing::samples(&FORMAT, log, "latency_ns").len();
+        assert_eq!(of(&format!("{of_c}{bucket}")), 1);
+        assert_eq!(of(&format!("{of_c}{percentile}{bucket}")), 0);
+        assert_eq!(done("[READ], Return=OK, 100\n[READ], Return=ERROR, 5\n"), 100.0);
+        // Up to 0.1.4.
+        assert_eq!(done("[READ], Return=0, 95\n[READ], Return=1, 5\n"), 95.0);
+        assert_eq!(done("[READ], Return=ERROR, 100\n"), 0.0);
     }
 
     #[test]
