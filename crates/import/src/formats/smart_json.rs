@@ -210,13 +210,20 @@ fn metric_of(attribute: &Value) -> Option<String> {
     Some(known.map_or_else(|| format!("ata_{name}"), |(_, _, metric)| (*metric).to_owned()))
 }
 
-/// The raw value of an attribute. Several numbers may be packed into it; smartctl prints the one that counts first (`22 (0 19 0 0 0)`).
+/// The raw value of an attribute. Several numbers may be packed into it; smartctl prints the one that counts first (`22 (0 19 0 0 0)`), but for three of
+/// 16 bits side by side (`0 0 5`, its format raw16), which stand from the high one to the low one (ata_format_attr_raw_value in its atacmds.cpp).
 fn raw_of(attribute: &Value) -> Option<f64> {
     let printed = attribute
         .pointer("/raw/string")
         .and_then(Value::as_str)
         .unwrap_or("");
     let digits = printed.bytes().take_while(u8::is_ascii_digit).count();
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    if let [_, _, low] = words[..] {
+        if words.iter().all(|word| word.parse::<u16>().is_ok()) {
+            return low.parse().ok();
+        }
+    }
     let is_number = digits > 0 && !printed[digits..].starts_with(['x', '.']);
     let first = is_number.then(|| printed[..digits].parse::<f64>().ok()).flatten();
     let raw = first.or_else(|| attribute.pointer("/raw/value").and_then(number))?;
@@ -697,6 +704,9 @@ mod tests {
         assert_eq!(raw(194, 81_604_378_646, "22 (0 19 0 0 0)"), Some(22.0));
         assert_eq!(raw(9, 5_000_000, "1234h+05m+12.000s"), Some(1234.0));
         assert_eq!(raw(188, 4_295_032_833, "4295032833"), Some(1.0));
+        assert_eq!(raw(188, 5, "0 0 5"), Some(5.0));
+        assert_eq!(raw(188, 4_295_032_834, "1 1 2"), Some(2.0));
+        assert_eq!(raw(1, 7, "0/7"), Some(0.0));
         assert_eq!(raw(5, 7, "-"), Some(7.0));
         let when = |when: Value| failed(&serde_json::json!({"value": 1, "thresh": 5, "when_failed": when}));
         assert_eq!(when("now".into()), (true, false));
