@@ -1,6 +1,6 @@
 //! What a logger put in front of every line: a moment (`ts`, `docker logs -t`, `kubectl logs --timestamps`), and behind it the host and the program
 //! (journald, syslog) or the stream (containerd); or what a page, a script or `cat -n` did: marks of a quotation or a comment, numbers of lines, the host that `pdsh`
-//! had it from. It is passed over where a format shows only without it.
+//! had it from, or of what a diff adds. It is passed over where a format shows only without it.
 use crate::format::{Format, Head};
 use crate::FORMATS;
 use std::cell::RefCell;
@@ -20,18 +20,21 @@ pub enum Prefix {
     Quotation,
     /// `# `
     Comment,
+    /// `+`, of a file that a diff adds.
+    Added,
     /// `    12\t`, `12:`
     Number,
     /// `host: `
     Host,
 }
 
-const ALL: [Prefix; 7] = [
+const ALL: [Prefix; 8] = [
     Prefix::Container,
     Prefix::Syslog,
     Prefix::Moment,
     Prefix::Quotation,
     Prefix::Comment,
+    Prefix::Added,
     Prefix::Number,
     Prefix::Host,
 ];
@@ -96,7 +99,7 @@ pub fn without(prefix: Prefix, text: &str) -> String {
 /// The head without a prefix that most of its lines have; if it is of a known format with it, nearly all, unless it is a quotation's.
 fn behind(prefix: Prefix, head: &Head, is_known: bool) -> Option<Head> {
     let lines: Vec<&str> = head.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_mark = matches!(prefix, Prefix::Quotation | Prefix::Comment);
+    let is_mark = matches!(prefix, Prefix::Quotation | Prefix::Comment | Prefix::Added);
     let has = |line: &&&str| {
         prefix
             .split(line)
@@ -129,6 +132,7 @@ impl Prefix {
         let marked = match self {
             Prefix::Quotation => Some(quoted(line)?),
             Prefix::Comment => Some(commented(line)?),
+            Prefix::Added => Some(line.strip_prefix('+')?),
             Prefix::Number => Some(numbered(line)?),
             Prefix::Host => Some(of_host(line)?),
             Prefix::Container | Prefix::Syslog | Prefix::Moment => None,
@@ -154,7 +158,9 @@ impl Prefix {
                     .or_else(|| rest.strip_prefix("stderr "))?;
                 without_blank(rest.strip_prefix(['F', 'P'])?)?
             }
-            Prefix::Quotation | Prefix::Comment | Prefix::Number | Prefix::Host => return None,
+            Prefix::Quotation | Prefix::Comment | Prefix::Added | Prefix::Number | Prefix::Host => {
+                return None
+            }
         };
         Some((Some(moment), rest))
     }
@@ -392,6 +398,8 @@ mod tests {
             behind(Prefix::Comment, "# LevelDB:    version 1.20\n# ----\n## a\n").unwrap(),
             "LevelDB:    version 1.20\n----\na\n"
         );
+        assert_eq!(behind(Prefix::Added, "+a : 1\n+b\n+\n").unwrap(), "a : 1\nb\n\n");
+        assert_eq!(behind(Prefix::Added, "+a\nb\n"), None);
         // ftrace's head.
         assert_eq!(behind(Prefix::Comment, "# tracer: nop\n#\n# a\n x 1\n"), None);
     }

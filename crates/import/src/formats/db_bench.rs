@@ -169,7 +169,7 @@ impl Reader {
                 self.push(&format!("latency_{name}_ns"), value * 1e3);
             }
         } else if let Some(rest) = text
-            .split("Max: ")
+            .split("Max:")
             .nth(1)
             .filter(|_| self.in_distribution && text.starts_with("Min: "))
         {
@@ -368,6 +368,13 @@ mod tests {
             Percentiles: P50: 721.23 P75: 2313.12 P99: 161971.90\n";
         let found = crate::testing::samples(&FORMAT, log, "latency_p99_ns");
         assert_eq!(found, [("fillrandom".into(), 0, 161_971_900.0)]);
+    }
+
+    #[test]
+    fn the_slowest_is_told_without_a_median_and_in_a_diff() {
+        let log = "+fillseq :     430.3008 micros/op 2324.0 ops/sec\n+Microseconds per op:\n+Min: 320.0000  Max:873116.0000\n";
+        let found = crate::testing::samples(&FORMAT, log, "latency_max_ns");
+        assert_eq!(found, [("fillseq".into(), 0, 873_116_000.0)]);
     }
 
     #[test]
