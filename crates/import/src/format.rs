@@ -1,7 +1,7 @@
 //! What a foreign format is to the importer.
 use crate::input::open_text;
 use crate::prefix;
-use crate::records::{begins_json, without_colours};
+use crate::records::{begins_json, is_command, of_shell, without_colours};
 use crate::{ImportError, Sink};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -88,9 +88,12 @@ impl Head {
         self.lines().take(200).any(is)
     }
 
-    /// The first lines that are not empty.
+    /// The first lines that a program printed: none that is empty, a shell's, the command or a page's fence.
     pub fn filled_lines(&self) -> impl Iterator<Item = &str> {
-        self.lines().map(str::trim).filter(|line| !line.is_empty())
+        let is_around = |line: &str| of_shell(line.as_bytes()) || is_command(line) || line.starts_with("```");
+        self.lines()
+            .map(str::trim)
+            .filter(move |line| !line.is_empty() && !is_around(line))
     }
 
     /// Whether it is JSON that holds this key near its begin. Lines of the shell may stand before it.
@@ -154,6 +157,22 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ran_a_program_hides_nothing_of_what_it_printed() {
+        let rows = "1650260552 5178 26171317 177284491527 1136 44462\n";
+        for above in [
+            "$ pgbench --aggregate-interval=10 --log test\n",
+            "pgbench --aggregate-interval=10 --log test\n",
+            "```\n[root@db1 ~]# cat pgbench_log.7\n",
+        ] {
+            let head = Head {
+                name: "log".into(),
+                bytes: format!("{above}{rows}").into_bytes(),
+            };
+            assert_eq!(head.filled_lines().collect::<Vec<_>>(), [rows.trim()], "{above}");
+        }
+    }
 
     #[test]
     fn a_letter_of_another_encoding_hides_nothing() {

@@ -9,6 +9,9 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// Why nothing is made of lines around records.
+pub const TEXT_ASIDE: &str = "it is text, no record";
+
 /// Largest file that is read as one document (JSON, XML).
 const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
 
@@ -70,7 +73,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let mut lines = Lines::open(path)?;
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
-    let (mut cut_out, mut above): (Option<Passed>, Option<Passed>) = (None, None);
+    let (mut cut_out, mut beside): (Option<Passed>, Option<Passed>) = (None, None);
     let (mut is_begun, mut page) = (false, Page::default());
     loop {
         if prefix.is_none() {
@@ -87,9 +90,9 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         // Marks of a page may be quoted, too: what is in front of them is passed over first.
         let line = behind(prefix, &shown);
         match page.mark(line.text) {
-            Some(Mark::Begin) => continue,
-            // What stood there has ended, as with an empty line: a table does not go on behind it.
-            Some(Mark::End) => {
+            // What stood there has ended, as with an empty line: a table does not go on behind it. Of a page that is there in part, so may a fence say
+            // that seems to begin something.
+            Some(_) => {
                 let end = Line { text: "", ..line };
                 match reader.line(end, sink) {
                     Err(RecordError::Fatal(error)) => return Err(error),
@@ -98,7 +101,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             }
             None if page.is_between() => {
                 if !line.text.trim().is_empty() {
-                    Passed::count(&mut above, &lines);
+                    Passed::count(&mut beside, &lines);
                 }
                 continue;
             }
@@ -114,7 +117,12 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         };
         match done {
             Err(RecordError::Bad(_)) if of_shell(line.text.as_bytes()) => {}
-            Err(RecordError::Bad(_)) if !is_begun && is_prose(line.text) => Passed::count(&mut above, &lines),
+            Err(RecordError::Bad(_))
+                if !is_begun && (is_prose(line.text) || is_command(line.text))
+                    || !lines.is_cut && is_aside(line.text) =>
+            {
+                Passed::count(&mut beside, &lines)
+            }
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
             Ok(()) => is_begun |= !line.text.trim_ascii().is_empty(),
             Err(RecordError::Fatal(error)) => return Err(error),
@@ -134,7 +142,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             format!("the first is {}", passed.first),
         );
     }
-    if let Some(passed) = above {
+    if let Some(passed) = beside {
         sink.unseen(
             format!(
                 "what {} around the records of {} {}",
@@ -142,10 +150,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 path.display(),
                 if passed.count == 1 { "says" } else { "say" }
             ),
-            format!(
-                "it is text, no record (from {} on: '{}')",
-                passed.first, passed.begin
-            ),
+            format!("{TEXT_ASIDE} (from {} on: '{}')", passed.first, passed.begin),
         );
     }
     Ok(())
@@ -276,15 +281,51 @@ impl Page {
 
 /// Whether a line is a command or a sentence: two words of letters at least, and more of them than of others with a digit.
 pub fn is_prose(line: &str) -> bool {
-    let is_of_letters = |word: &&str| {
-        let word = word.trim_matches(|letter: char| letter.is_ascii_punctuation());
-        word.chars().count() > 1 && word.chars().all(char::is_alphabetic)
-    };
-    let words = line.split_whitespace().filter(is_of_letters).count();
-    let numbers = line
-        .split_whitespace()
-        .filter(|word| word.contains(|letter: char| letter.is_ascii_digit()));
-    words > 1 && words > numbers.count()
+    let words = words(line).filter(|word| is_of_letters(word)).count();
+    words > 1 && words > line.split_whitespace().filter(|word| has_digit(word)).count()
+}
+
+/// Whether a line behind records, or between them, is nothing of a log: it is drawn, or what somebody says of the records, a sentence that begins with
+/// a word and has hardly a number. Whatever is left of a record that is damaged begins with a number or has more of them, and a table's columns stand apart.
+fn is_aside(line: &str) -> bool {
+    let line = line.trim();
+    if !line.contains(char::is_alphanumeric) {
+        return true;
+    }
+    let mut spoken = words(line).filter(|word| word.contains(char::is_alphanumeric));
+    let begins = spoken.next().is_some_and(|word| {
+        let word = word.trim_start_matches(['"', '\'', '(', '*', '_']);
+        let word = word.trim_end_matches(|letter: char| letter.is_ascii_punctuation());
+        word.chars()
+            .all(|letter| letter.is_alphabetic() || matches!(letter, '\'' | '/' | '-'))
+    });
+    let of_letters = words(line).filter(|word| is_of_letters(word)).count();
+    let numbers = line.split_whitespace().filter(|word| has_digit(word)).count();
+    begins && of_letters > 2 && of_letters >= 3 * numbers && !is_of_columns(line)
+}
+
+/// Whether words stand apart as a table's do: by several blanks (behind a sentence there may be two), or by what is between cells.
+fn is_of_columns(line: &str) -> bool {
+    let is_apart = |(at, _): (usize, &str)| !line[..at].ends_with(['.', ':', '!', '?', ' ']);
+    let is_cell = |cell: &str| cell.starts_with(|letter: char| !letter.is_whitespace());
+    line.contains(['\t', ';', '|'])
+        || line.match_indices("  ").any(is_apart)
+        || line.split(',').skip(1).any(is_cell)
+}
+
+/// What stands between blanks; in scripts without them, between their marks.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|letter: char| letter.is_whitespace() || !letter.is_ascii() && !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+}
+
+fn is_of_letters(word: &str) -> bool {
+    let word = word.trim_matches(|letter: char| letter.is_ascii_punctuation());
+    word.chars().count() > 1 && word.chars().all(char::is_alphabetic)
+}
+
+fn has_digit(word: &str) -> bool {
+    word.contains(|letter: char| letter.is_ascii_digit())
 }
 
 /// Words of who leaves lines out.
@@ -362,6 +403,22 @@ pub fn of_shell(line: &[u8]) -> bool {
     // `~/logs $ `, `/var/log# `
     let is_folder = before.starts_with(['~', '/']) && !before.trim_end().contains(char::is_whitespace);
     (is_host || is_shell || is_folder) && (after.is_empty() || after.starts_with(' '))
+}
+
+/// Whether a line is a command without a prompt: a program's name, and an option among what follows.
+pub fn is_command(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_program = words.next().is_some_and(|word| {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
+        word.starts_with(|letter: char| letter.is_ascii_lowercase() || "/.~".contains(letter))
+            && word.contains(|letter: char| letter.is_ascii_lowercase())
+            && word.bytes().all(is_of_name)
+    });
+    let is_option = |word: &str| {
+        let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+        name.is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()))
+    };
+    is_program && words.any(is_option)
 }
 
 /// Whether a letter is one that a shell's theme puts in front of a command, and no program in front of a record: an arrow, or a picture.
@@ -670,6 +727,19 @@ mod tests {
         ] {
             assert!(!of_shell(line.as_bytes()), "{line}");
         }
+        for line in ["pgbench --log test", "./fio -v", "sudo strace -f -p 7"] {
+            assert!(is_command(line), "{line}");
+        }
+        for line in [
+            "sda - 1 -2",
+            "8,0 -a",
+            "iostat",
+            "COMM -x",
+            "read(3, -x)",
+            "a=b -c",
+        ] {
+            assert!(!is_command(line), "{line}");
+        }
         for line in [
             "[...]",
             "...",
@@ -747,13 +817,19 @@ mod tests {
             said.contains("what 1 line around") && said.contains("log says: "),
             "{said}"
         );
-        // A record that is broken is told, wherever it is; so is text between records.
+        // So is text behind records, and between them.
+        let said = read("1 a\nsome words here\n2 b\n\nThis shows it.\n").unwrap();
+        assert!(
+            said.contains("what 2 lines around") && said.contains("from line 2 on: 'some words here'"),
+            "{said}"
+        );
+        // A record that is broken is told, wherever it is.
         assert!(read("x1 7\n2 b\n")
             .unwrap_err()
             .contains("line 1: expected a number, found 'x1 7'"));
-        assert!(read("1 a\nsome words here\n2 b\n")
-            .unwrap_err()
-            .contains("line 2"));
+        assert!(read("1 a\nx1 7\n").unwrap_err().contains("line 2"));
+        // What may go on is cut off, as a record is.
+        assert_eq!(read("1 a\nThis shows it.").unwrap(), "");
         for line in [
             "",
             "abc",
@@ -764,6 +840,38 @@ mod tests {
             "a b c",
         ] {
             assert!(!is_prose(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_says_is_told_from_what_is_left_of_a_record() {
+        for line in [
+            "This shows it.",
+            "This output shows Java with PID 5136 doing reads to different disks. There were six of around 15 milliseconds.",
+            "I just noticed that this trace doesn't show the 0+8 that I saw when I",
+            "  - Indicate the number of transfers.  It counts all.",
+            " * ",
+            " * rrqm/s : The number of read requests merged per second",
+            "Here's what sda, sdb and others do",
+            "\u{8bf7}\u{6ce8}\u{610f}\u{ff0c}\u{867d}\u{7136}\u{666e}\u{901a}\u{ff08}\u{672a}\u{805a}\u{5408}\u{ff09}\u{65e5}\u{5fd7}",
+        ] {
+            assert!(is_aside(line), "{line}");
+        }
+        for line in [
+            "1. tps",
+            "It ended.",
+            // Records without what was wrong in them.
+            "06:35:01 cron job of mine R 1249 0 - common-auth",
+            "my worker thread pool 123 sda R 999 4096 x",
+            "openat(AT_FDCWD, \"/a file of mine\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.1>",
+            "[pid 7] read resumed of some file",
+            "0.5 tokio runtime worker sda R",
+            // Columns, and cells.
+            "Time   Device   Latency   Size",
+            "some long name,read,other words here",
+            "some;long;name of mine here",
+        ] {
+            assert!(!is_aside(line), "{line}");
         }
     }
 

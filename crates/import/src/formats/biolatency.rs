@@ -45,6 +45,7 @@ fn recognise(head: &Head) -> bool {
         line.contains("Tracing block device I/O")
             || line.starts_with("disk = ")
             || line.starts_with("Bucket disk = ")
+            || is_of_flags(line)
     });
     has_bins && (of_disks || is_bare(head)) && !of_irqs || head.has_line(|line| dictionary(line).is_some())
 }
@@ -88,7 +89,7 @@ fn is_of_other_tool(line: &str) -> bool {
 /// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them: other tools name what they trace, or their
 /// command does.
 fn is_bare(head: &Head) -> bool {
-    if head.filled_lines().take(200).any(is_of_other_tool) {
+    if head.has_line(is_of_other_tool) {
         return false;
     }
     head.filled_lines().take(200).all(|line| {
@@ -104,6 +105,25 @@ fn is_bare(head: &Head) -> bool {
     })
 }
 
+/// What block requests with the same flags (`-F`) are called last: `flags = Sync-Write` (flags_print in bcc's biolatency.py, and print_cmd_flags in that
+/// of libbpf-tools).
+const KINDS: [&str; 8] = [
+    "Read",
+    "Write",
+    "Flush",
+    "Discard",
+    "SecureErase",
+    "WriteSame",
+    "WriteZeroes",
+    "ZoneReset",
+];
+
+fn is_of_flags(line: &str) -> bool {
+    line.strip_prefix("flags = ")
+        .and_then(|flags| flags.trim_end().rsplit('-').next())
+        .is_some_and(|kind| KINDS.contains(&kind))
+}
+
 /// Whether a line says that block I/O is traced: the command, or what a script prints when it begins.
 fn names_blocks(line: &str) -> bool {
     [
@@ -115,6 +135,7 @@ fn names_blocks(line: &str) -> bool {
     ]
     .iter()
     .any(|mark| line.contains(mark))
+        || is_of_flags(line)
 }
 
 /// The disk of a command, `./biolatency -m -d sde`.
@@ -266,6 +287,20 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_requests_name_the_tool() {
+        let log = |flags: &str| {
+            format!("flags = {flags}\n     usecs               : count     distribution\n        16 -> 31         : 5120     |****|\n")
+        };
+        let summary = crate::testing::import(&FORMAT, &log("Sync-Write")).unwrap();
+        assert!(summary.missing.is_empty() && summary.records == 1);
+        let of_another = Head {
+            name: "log".into(),
+            bytes: log("GFP_KERNEL").into_bytes(),
+        };
+        assert!(!recognise(&of_another));
+    }
 
     #[test]
     fn lines_of_dash_j() {

@@ -7,7 +7,7 @@ use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
-use crate::records::{each_line, of_shell};
+use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::{counted, integer, last_word, length, sectors, time, word};
 use crate::ImportError;
@@ -53,8 +53,7 @@ fn recognise(head: &Head) -> bool {
 
 /// Whether `grep` behind biosnoop left its rows alone.
 fn is_headless(head: &Head) -> bool {
-    let rows = head.filled_lines().filter(|line| !of_shell(line.as_bytes()));
-    let mut lines = rows.take(10).peekable();
+    let mut lines = head.filled_lines().take(10).peekable();
     lines.peek().is_some() && lines.all(|line| columns_of(line).is_some())
 }
 

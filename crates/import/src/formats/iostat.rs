@@ -100,6 +100,8 @@ struct Reader {
     moment_ns: Option<i64>,
     /// Lines of iostat, or of a script, told one.
     has_own_moments: bool,
+    /// A filter put one in front of every row.
+    rows_have_moments: bool,
     /// Reports since a line told the moment.
     since_moment: i64,
     /// Whether reports below others that had a moment had none.
@@ -124,6 +126,9 @@ struct Reader {
     soft: String,
     /// The header at hand went on in a second line: rows may, too.
     is_wrapped: bool,
+    /// The table that an empty line ended, unless something else follows it; and whether such lines are between the rows of the one at hand.
+    above_blank: Option<Table>,
+    is_spaced: bool,
     /// Rows of the table at hand, and the device of the last one.
     rows_of_table: u64,
     last_device: String,
@@ -192,7 +197,11 @@ fn is_misread(device: &str, values: &[(Rc<str>, f64)]) -> bool {
         let mut busy = values.iter().filter(|(column, _)| &**column == "%util");
         busy.any(|(_, percent)| *percent > 100.0)
     };
-    device.ends_with("/s") || is_too_busy() && number(device, "").is_ok()
+    is_rate(device) || is_too_busy() && number(device, "").is_ok()
+}
+
+fn is_rate(word: &str) -> bool {
+    word.ends_with("/s")
 }
 
 /// A value of a column; with `--human` a unit stands behind it, with `--pretty` a per cent sign.
@@ -230,11 +239,39 @@ impl Reader {
             return self.held_row(&words, &text, sink);
         }
         if words.is_empty() {
+            self.above_blank = match self.table {
+                Table::Iostat if !self.is_wrapped => Some(self.table),
+                _ => self.above_blank.filter(|_| self.table == Table::Other),
+            };
             self.table = Table::Other;
-        } else if !self.passes_over(&words, &text) && !self.begins(&words, &text, line, sink)? {
+            return Ok(());
+        }
+        if let Some(table) = self
+            .above_blank
+            .take()
+            .filter(|_| self.goes_on_below_blank(&words))
+        {
+            self.table = table;
+            self.is_spaced = true;
+        }
+        if !self.passes_over(&words, &text) && !self.begins(&words, &text, line, sink)? {
             self.below_header(&words, &text, line, sink)?;
         }
         Ok(())
+    }
+
+    /// Whether a line below an empty one is a row of the table above that: pages put one between all of their lines. Where they do, what is left of a
+    /// row that is damaged is one, too.
+    fn goes_on_below_blank(&self, words: &[&str]) -> bool {
+        let rates = words.iter().filter(|word| value(word, "").is_ok()).count();
+        match self.is_spaced {
+            true => rates > 1 && 2 * rates >= words.len(),
+            false => {
+                let device = words.get(self.device_at);
+                let is_name = device.is_some_and(|name| number(name, "").is_err() && !is_rate(name));
+                is_name && words.len() == self.columns.len() && rates + 1 == words.len()
+            }
+        }
     }
 
     /// Whether a line is of something beside the tables, such as a shell's prompt, which also ends them.
@@ -309,6 +346,9 @@ impl Reader {
             self.table = Table::Other;
         } else if self.goes_on(words) {
             self.held = words.iter().map(|word| (*word).to_owned()).collect();
+        } else if let Some(moment_ns) = self.moment_of_row(words) {
+            self.row_is_at(moment_ns, sink)?;
+            self.row(&words[1..], sink)?;
         } else if words.len() == self.columns.len() {
             if !self.groups.is_read(words[self.device_at], self.is_group(text)) {
                 return Ok(());
@@ -427,6 +467,7 @@ impl Reader {
     fn tell_clock(&mut self, sink: &mut Sink) {
         if !std::mem::replace(&mut self.clock_told, true) {
             sink.clock(match self.moment_ns {
+                Some(_) if self.rows_have_moments && self.day_ns.is_none() => Clock::own("midnight", SECOND),
                 Some(_) => Clock::unix(SECOND),
                 None => Clock::own("iostat's first report", SECOND),
             });
@@ -487,7 +528,8 @@ impl Reader {
     fn goes_on(&self, words: &[&str]) -> bool {
         let is_short = words.len() < self.columns.len();
         let begins = words.first().is_some_and(|device| number(device, "").is_err());
-        let is_named = words.len() == 1 && self.columns.len() > 2;
+        let is_named =
+            self.columns.len() > 2 && matches!(words, [device] if device.contains(char::is_alphanumeric));
         let are_values = || {
             let mut behind = words.iter().skip(self.device_at + 1);
             behind.all(|word| value(word, "").is_ok())
@@ -574,6 +616,25 @@ impl Reader {
         Some(self.later(self.day_ns? + of_day))
     }
 
+    /// The time of day that a filter (`ts`, awk) put in front of a row, and not of its header. Without the day of the run moments count from midnight.
+    fn moment_of_row(&self, words: &[&str]) -> Option<i64> {
+        let is_one_more = words.len() == self.columns.len() + 1;
+        let of_day = (self.table == Table::Iostat && self.device_at == 0 && is_one_more)
+            .then(|| time_of_day_ns(words[0], ""))??;
+        Some(self.later(self.day_ns.unwrap_or(0) + of_day))
+    }
+
+    /// A row told its moment: those of one moment are a report.
+    fn row_is_at(&mut self, moment_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+        let is_next = self.moment_ns != Some(moment_ns);
+        (self.rows_have_moments, self.has_own_moments) = (true, true);
+        if is_next && !self.report.is_empty() {
+            self.begin_report(None, sink)?;
+        }
+        self.moment_ns = Some(moment_ns);
+        Ok(())
+    }
+
     /// A moment of the run's first day, or of the days after it.
     fn later(&self, mut ns: i64) -> i64 {
         while ns < self.moment_ns.map_or(i64::MIN, |before| before - DAY / 2) {
@@ -585,7 +646,7 @@ impl Reader {
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
         (self.table, self.device_at) = (table, device_at);
         self.has_sar |= matches!(table, Table::Sar | Table::Sadf);
-        (self.is_wrapped, self.rows_of_table) = (false, 0);
+        (self.is_wrapped, self.is_spaced, self.rows_of_table) = (false, false, 0);
         self.columns = words.iter().map(|word| Rc::from(*word)).collect();
     }
 
@@ -629,7 +690,8 @@ impl Reader {
             (self.moment_ns, self.since_moment) = (logged_ns, 0);
         }
         self.since_moment += 1;
-        if let (Some(moment_ns), 2..) = (self.moment_ns, self.since_moment) {
+        if self.rows_have_moments {
+        } else if let (Some(moment_ns), 2..) = (self.moment_ns, self.since_moment) {
             self.moment_ns = Some(moment_ns + SECOND);
             self.lacks_moments = true;
         }
@@ -782,6 +844,51 @@ mod tests {
 
     fn import(text: &str) -> Result<crate::Summary, String> {
         crate::testing::import(&FORMAT, text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn rows_go_on_below_empty_lines() {
+        let header = "Device: rrqm/s r/s w/s await %util\n\n";
+        let rows = |text: &str| samples(&format!("{header}{text}"));
+        assert_eq!(rows("sda 1.00 2.00 3.00 4.00 5.00\n\n\nsdb 1.00 2.00 3.00 4.00 5.00\n\nThis shows it.\n\n1.00 2.00\n"), Ok(2));
+        // A table of something else.
+        assert_eq!(
+            rows("sda 1.00 2.00 3.00 4.00 5.00\n\neth0 rx tx\n\neth0 1 2 3 4 5\n"),
+            Ok(1)
+        );
+        let damaged = rows("sda 1.00 2.00 3.00 4.00 5.00\n\nsdb 1.00 2.00 x 4.00 5.00\n").unwrap_err();
+        assert!(damaged.contains("line 5"), "{damaged}");
+        let cut = rows("sda 1.00 2.00 3.00 4.00 5.00\n\nsdb 1.00 2.00\n\nsdc 1 2 3 4 5\n").unwrap_err();
+        assert!(cut.contains("line 5"), "{cut}");
+    }
+
+    #[test]
+    fn what_a_comment_says_of_columns_is_no_row() {
+        let log = " * iostat -x\nDevice: rrqm/s r/s w/s await %util\nsda 1.00 2.00 3.00 4.00 5.00\n * \n * rrqm/s : The number of read requests merged per second\n";
+        assert_eq!(samples(log), Ok(1));
+    }
+
+    #[test]
+    fn a_filter_stamps_rows_and_no_header() {
+        let header = "          Device            r/s     w/s   await  %util\n";
+        let log = format!("{header}23:59:49 sda 1.00 2.00 3.00 4.00\n23:59:49 sdb 1.00 2.00 3.00 4.00\n00:00:09 sda 1.00 2.00 3.00 4.00\n\n{header}23:59:49 sdc 1.00 2.00 3.00 4.00\n");
+        let found = crate::testing::samples(&FORMAT, &log, "busy_ratio");
+        let moments: Vec<(&str, i64)> = found
+            .iter()
+            .map(|(device, at, _)| (device.as_str(), *at))
+            .collect();
+        assert_eq!(
+            moments,
+            [("sda", 86_389), ("sdb", 86_389), ("sda", 86_409), ("sdc", 86_389)]
+        );
+        let damaged = samples(&log.replace("23:59:49 sdb 1.00", "23:59:49 sdb x")).unwrap_err();
+        assert!(damaged.contains("line 3"), "{damaged}");
+        // The first report averages since the machine's start.
+        let system = "Linux 6.1.0 (db1)  11/27/26  _x86_64_  (4 CPU)\n\n";
+        let table = log.split("\n\n").next().unwrap();
+        let dated = import(&format!("{system}{table}\n")).unwrap();
+        let past_midnight = Some(1_795_824_009_000_000_000);
+        assert_eq!((dated.records, dated.start_unix_ns), (1, past_midnight));
     }
 
     #[test]
@@ -1137,10 +1244,11 @@ mod tests {
             rows(&format!("```\n{table}```\nand the benchmark:\n```\n{bench}```\n")),
             (1, 0)
         );
-        // A sentence is told, and ends the table.
+        // A sentence ends the table.
         let sentence = "and this is what the benchmark says:\n";
-        let error = samples(&format!("{table}{sentence}{bench}")).unwrap_err();
-        assert!(error.contains("line 6: expected 5 columns"), "{error}");
+        assert_eq!(rows(&format!("{table}{sentence}{bench}")), (1, 0));
+        // So does a fence of which the begin is not in the file.
+        assert_eq!(rows(&format!("{table}```\n1. tps\n")), (1, 0));
         // Nor is a rate a device, wherever it stands; names of volumes may be numbers.
         let error = samples(&format!("{table}{bench}")).unwrap_err();
         assert!(

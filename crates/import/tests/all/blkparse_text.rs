@@ -33,7 +33,7 @@ fn what_is_nearly_an_event_is_told() {
     for wrong in [
         "8,,0 3 4 0.000201829 0 C W 223490 + 8 [0]",
         "8,0 3 4 0..000201829 0 C W 1 + 8 [0]",
-        "Input file of something",
+        "Input file sda.blktrace.0",
     ] {
         let error = records_and_rows(&format!("{EVENTS}{wrong}\n")).unwrap_err();
         assert!(error.contains("line 4") && error.contains("an event"), "{error}");
