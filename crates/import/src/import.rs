@@ -3,6 +3,7 @@ use crate::clock::{align, cannot_be_compared, in_both, Alignment, Clock, Zero, P
 use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
 use crate::prefix::{self, Prefixes};
+use crate::records::TEXT_ASIDE;
 use crate::sink::{Found, Sink, Survey};
 use crate::{format, unread, ImportError, FORMATS};
 use case::meta::{LayerMeta, Unseen};
@@ -93,6 +94,8 @@ struct Log {
 
 /// What logs do not tell of their clock.
 const THE_DATE: &str = "the date";
+const MOMENTS_OF_LOGGERS: &str =
+    "they tell when a logger got a line, not when something happened: only reports of iostat without moments are dated by them";
 const TIME_OF_DAY: &str = "the time of day";
 
 impl Summary {
@@ -100,9 +103,14 @@ impl Summary {
     pub fn why_none(&self) -> Option<String> {
         let said = |unseen: &Unseen| format!("{}: {}", unseen.what, unseen.because);
         let missing: Vec<String> = self.missing.iter().map(said).collect();
-        let of_clocks = |unseen: &&Unseen| ![THE_DATE, TIME_OF_DAY].contains(&unseen.what.as_str());
+        // What is around records, and when they were, is no reason that there are none.
+        let is_reason = |unseen: &&Unseen| {
+            ![THE_DATE, TIME_OF_DAY].contains(&unseen.what.as_str())
+                && unseen.because != MOMENTS_OF_LOGGERS
+                && !unseen.because.starts_with(TEXT_ASIDE)
+        };
         match missing.is_empty() {
-            true => self.not_observed.iter().find(of_clocks).map(said),
+            true => self.not_observed.iter().find(is_reason).map(said),
             false => Some(missing.join("; ")),
         }
     }
@@ -153,7 +161,7 @@ pub fn import(
     {
         sink.unseen(
             format!("the moments in front of the lines of {}", path.display()),
-            "they tell when a logger got a line, not when something happened: only reports of iostat without moments are dated by them",
+            MOMENTS_OF_LOGGERS,
         );
     }
     pipes.last_look();

@@ -6,11 +6,18 @@ const OF_DISTRIBUTIONS: &str =
 const OF_UNIX: &str =
     "of Solaris iostat -xn -T d 1 is read, of FreeBSD iostat -x 1; of sar only that of sysstat (Linux)";
 
+const DISKSPD: &str = "diskspd's text";
+const OF_DISKSPD: &str = "run diskspd with -Rxml -L -D1000";
+
+const LEVELDB: &str = "LevelDB's LOG";
+const OF_LEVELDB: &str =
+    "it tells when LevelDB compacted, and not how long operations took: import what db_bench or YCSB printed, or trace its devices (biosnoop)";
+
 const OF_RATES: &str =
     "it does not tell how long requests took: iostat -x -t 1 does; snapshots of /proc/diskstats hold the same counters";
 
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 31] = [
+const KNOWN: [(&[&str], &str, &str); 38] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -18,8 +25,31 @@ const KNOWN: [(&[&str], &str, &str); 31] = [
     ),
     (
         &["Command Line: ", "diskspd"],
-        "diskspd's text",
-        "run diskspd with -Rxml -L -D1000",
+        DISKSPD,
+        OF_DISKSPD,
+    ),
+    (&["%-ile", "Read (ms)", "Total (ms)"], DISKSPD, OF_DISKSPD),
+    (
+        &["thread |", "bytes", "I/Os", "I/O per s"],
+        DISKSPD,
+        OF_DISKSPD,
+    ),
+    (&["Level-0 table #"], LEVELDB, OF_LEVELDB),
+    (&["Compacting ", "@", " + ", " files"], LEVELDB, OF_LEVELDB),
+    (
+        &["Compare file sync methods using "],
+        "pg_test_fsync's report",
+        "it holds a mean of each method; trace its calls with strace -f -y -T -ttt, or the devices below them with biosnoop",
+    ),
+    (
+        &["Tracing fsync()s"],
+        "what fsyncsnoop prints",
+        "it has no moments; take the calls with strace -f -y -T -ttt -e trace=fsync,fdatasync, or with ext4slower 0 (xfsslower 0)",
+    ),
+    (
+        &["KBytes", "Merged", "IOs", "SvcTim"],
+        "collectl's table of disks (-sD)",
+        "iostat -x -t 1 prints the same of each disk, and is read",
     ),
     (
         &["Smart Log for NVME device"],
@@ -233,6 +263,31 @@ mod tests {
             (
                 "    KB/t tps  MB/s     KB/t tps  MB/s  us sy id   1m   5m   15m",
                 "iostat of macOS or of a BSD without -x",
+            ),
+            (
+                "  %-ile |  Read (ms) | Write (ms) | Total (ms)",
+                "diskspd's text",
+            ),
+            (
+                "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s |  AvgLat  | LatStdDev |  file",
+                "diskspd's text",
+            ),
+            (
+                "2020/11/08-21:12:38.431084 139807829738368 Level-0 table #1266: started",
+                "LevelDB's LOG",
+            ),
+            (
+                "2020/11/08-21:12:38.675164 139807828801280 Compacting 9@0 + 10@1 files",
+                "LevelDB's LOG",
+            ),
+            (
+                "Compare file sync methods using one 8kB write:",
+                "pg_test_fsync's report",
+            ),
+            ("Tracing fsync()s. Ctrl-C to end.", "what fsyncsnoop prints"),
+            (
+                "#Time     Name       KBytes Merged  IOs Size  Wait  KBytes Merged  IOs Size  Wait  RWSize  QLen  Wait SvcTim Util",
+                "collectl's table of disks (-sD)",
             ),
             (
                 "Disks:        % tm_act     Kbps      tps    Kb_read   Kb_wrtn",

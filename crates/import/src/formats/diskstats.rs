@@ -297,6 +297,13 @@ mod tests {
     }
 
     #[test]
+    fn text_around_one_snapshot_is_not_why_nothing_is_told() {
+        let page = format!("Here's the output from the node:\n```\n{SDA}```\n");
+        let why = import(&page).why_none().unwrap();
+        assert!(why.starts_with("anything between two snapshots"), "{why}");
+    }
+
+    #[test]
     fn devices_that_did_nothing_are_told() {
         let snapshot = "254 0 vda 5081309 94764 129804074 4121726 1865542 546127 15292 4000 0 5000 6000\n";
         let log = format!("1795769543\n{snapshot}1795769544\n{snapshot}");

@@ -11,7 +11,7 @@ use crate::sink::{one_stage_op, Sink};
 use crate::text::{counted, length, scaled};
 use crate::ImportError;
 use case::schema::{Layer, NameId, Op, Stage};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -36,6 +36,9 @@ const UNNAMED: &str = "program";
 const COMM_BYTES: usize = 15;
 /// Descriptors that are kept of processes and their children.
 const OPEN_MAX: usize = 1 << 16;
+
+/// Calls that begin requests of files, or wait for them: how long they take is not how long these took.
+const ELSEWHERE: [&str; 4] = ["io_submit", "io_getevents", "io_pgetevents", "io_uring_enter"];
 
 struct Call<'a> {
     pid: Option<i32>,
@@ -268,6 +271,8 @@ struct Reader {
     /// Of those, on descriptors 0 to 2 of which the log does not show what they are.
     of_stdio: u64,
     without_length: u64,
+    /// How many there were of each call of [`ELSEWHERE`].
+    elsewhere: BTreeMap<String, u64>,
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
@@ -329,6 +334,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     reader.unfinished(sink)?;
+    for (name, count) in &reader.elsewhere {
+        sink.unseen(
+            format!("how long requests of {} took", counted(*count, &format!("{name} call"))),
+            "such calls begin requests or wait for some, and none lasts as long as a request: take them at the device (blktrace, or biosnoop)",
+        );
+    }
     if reader.is_untimed {
         sink.unseen(
             "when calls were made, and what was between them",
@@ -495,7 +506,12 @@ impl Reader {
             self.close(pid, arguments);
             return Ok(());
         }
-        let Some(op) = kind(name) else { return Ok(()) };
+        let Some(op) = kind(name) else {
+            if ELSEWHERE.contains(&name) {
+                *self.elsewhere.entry(name.to_owned()).or_default() += 1;
+            }
+            return Ok(());
+        };
         self.learn(text);
         let Some(file) = self.file(name, pid, arguments) else {
             self.skipped += 1;
@@ -768,6 +784,21 @@ fn errno(name: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_requests_that_end_elsewhere_are_told() {
+        let log = "[pid 466669] 09:19:19.404716 io_submit(0x7fadf6018000, 1, [{aio_data=0, aio_fildes=14}]) = 1 <0.000180>\n";
+        let why = crate::testing::import(&FORMAT, log).unwrap().why_none().unwrap();
+        assert!(
+            why.starts_with("how long requests of 1 io_submit call took"),
+            "{why}"
+        );
+        let without_length = "```\n[pid    30] 20:35:13.546644 stat(\"/state/a\", 0x7ffe056a6db0) = -1 ENOENT (No such file)\n```\n";
+        let error = crate::testing::import(&FORMAT, without_length)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("behind each call how long it took"), "{error}");
+    }
 
     #[test]
     fn an_indented_table_of_calls_is_no_call() {
