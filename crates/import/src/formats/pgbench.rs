@@ -80,6 +80,20 @@ fn result(line: &str) -> Option<(&'static str, f64)> {
     if let Some(rest) = after("number of transactions skipped: ") {
         return Some(("skipped", number(rest)?));
     }
+    if let Some(rest) = after("number of transactions above the ") {
+        let (_, count) = rest.split_once(" latency limit: ")?;
+        return Some(("run_over_limit", number(count)?));
+    }
+    // With --max-tries and --failures-detailed.
+    const TRIES: [(&str, &str); 4] = [
+        ("number of serialization failures: ", "run_serialization_failures"),
+        ("number of deadlock failures: ", "run_deadlock_failures"),
+        ("number of transactions retried: ", "run_retried"),
+        ("total number of retries: ", "run_retries"),
+    ];
+    if let Some((name, rest)) = TRIES.iter().find_map(|(mark, name)| Some((name, after(mark)?))) {
+        return Some((name, number(rest)?));
+    }
     if let Some(rest) = after("latency average = ").or_else(|| after("latency average: ")) {
         return Some(("run_latency_ns", number(rest)? * 1e6));
     }
@@ -405,6 +419,37 @@ struct Interval {
     max: u64,
     /// With `-L`, behind the four columns of the lag.
     skipped: u64,
+    /// Since version 15, behind that.
+    tries: Tries,
+}
+
+/// Transactions that were tried again and how often that was, and those that failed in the end, by why.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Tries {
+    retried: u64,
+    retries: u64,
+    serialization_failures: u64,
+    deadlock_failures: u64,
+}
+
+impl Tries {
+    fn failures(&self) -> u64 {
+        self.serialization_failures.saturating_add(self.deadlock_failures)
+    }
+
+    /// Of an interval in which no transaction was tried again there is nothing to tell.
+    fn values(&self) -> Vec<(&'static str, f64)> {
+        if *self == Tries::default() {
+            return Vec::new();
+        }
+        vec![
+            ("retried", self.retried as f64),
+            ("retries", self.retries as f64),
+            ("serialization_failures", self.serialization_failures as f64),
+            ("deadlock_failures", self.deadlock_failures as f64),
+            ("failures", self.failures() as f64),
+        ]
+    }
 }
 
 /// The interval of a line, whose numbers must agree with each other: the mean lies between the smallest and the largest.
@@ -416,6 +461,15 @@ fn interval(line: &str) -> Option<Interval> {
     let [begin_s, count, sum, _, min, max, ref rest @ ..] = numbers[..] else {
         return None;
     };
+    let tries = match rest {
+        [_, _, _, _, _, retried, retries, serialization_failures, deadlock_failures] => Tries {
+            retried: *retried,
+            retries: *retries,
+            serialization_failures: *serialization_failures,
+            deadlock_failures: *deadlock_failures,
+        },
+        _ => Tries::default(),
+    };
     let agrees = count.checked_mul(min)? <= sum && sum <= count.checked_mul(max)?;
     (is_moment(begin_s) && agrees).then_some(Interval {
         begin_s,
@@ -424,6 +478,7 @@ fn interval(line: &str) -> Option<Interval> {
         min,
         max,
         skipped: rest.get(4).copied().unwrap_or(0),
+        tries,
     })
 }
 
@@ -462,7 +517,7 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         "single transactions",
         "with --aggregate-interval pgbench logs how many an interval had, their mean, the fastest and the slowest",
     );
-    let mut skipped = 0_u64;
+    let (mut skipped, mut failed) = (0_u64, 0_u64);
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
             return Ok(());
@@ -472,26 +527,37 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Err(Bad::new("", expected, line.text).into());
         };
         skipped = skipped.saturating_add(interval.skipped);
-        if interval.count == 0 {
+        failed = failed.saturating_add(interval.tries.failures());
+        let mut values = interval.tries.values();
+        if interval.count > 0 {
+            let count = interval.count as f64;
+            values.extend([
+                ("operations", count),
+                ("latency_ns", interval.sum as f64 * 1e3 / count),
+                ("latency_min_ns", interval.min as f64 * 1e3),
+                ("latency_max_ns", interval.max as f64 * 1e3),
+            ]);
+        }
+        if values.is_empty() {
             sink.record_without_row();
             return Ok(());
         }
-        let count = interval.count as f64;
-        let values = [
-            ("operations", count),
-            ("latency_ns", interval.sum as f64 * 1e3 / count),
-            ("latency_min_ns", interval.min as f64 * 1e3),
-            ("latency_max_ns", interval.max as f64 * 1e3),
-        ]
-        .map(|(name, value)| (sink.name(name), value));
         // Each thread (-j) has a log of its own, of the same run: their moments count from 1970.
-        let subject = sink.name("pgbench");
-        let time_ns = interval.begin_s as i64 * 1_000_000_000;
-        sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+        tell_values("pgbench", interval.begin_s as i64 * 1_000_000_000, &values, sink)?;
         Ok(())
     })?;
     tell_skipped(skipped, sink);
+    tell_failed(failed, sink);
     Ok(())
+}
+
+fn tell_failed(failed: u64, sink: &mut Sink) {
+    if failed > 0 {
+        sink.missing(
+            format!("how long {} took", counted(failed, "failed transaction")),
+            "pgbench logs no time for them",
+        );
+    }
 }
 
 fn tell_skipped(skipped: u64, sink: &mut Sink) {
@@ -572,11 +638,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     }
     if failed > 0 {
         sink.failed(Layer::App, failed);
-        sink.missing(
-            format!("how long {} took", counted(failed, "failed transaction")),
-            "pgbench logs no time for them",
-        );
     }
+    tell_failed(failed, sink);
     Ok(())
 }
 
@@ -631,6 +694,37 @@ mod tests {
             summary.missing[0].what,
             "how long 11400 skipped transactions would have taken"
         );
+    }
+
+    #[test]
+    fn what_was_tried_again_is_told() {
+        let log = "$ pgbench --aggregate-interval=10 --rate=1000 --failures-detailed --max-tries=10 test\n\
+            1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 2\n\
+            1650260562 0 0 0 0 0 0 0 0 0 0 0 0 5 0\n1650260572 9 1350 202500 150 150 0 0 0 0 0 0 0 0 0\n";
+        let of = |metric: &str| -> Vec<f64> {
+            let found = crate::testing::samples(&FORMAT, log, metric);
+            found.into_iter().map(|(_, _, value)| value).collect()
+        };
+        assert_eq!(of("failures"), [4150.0, 5.0]);
+        assert_eq!(of("retries"), [28_340.0, 0.0]);
+        assert_eq!(of("operations"), [5178.0, 9.0]);
+        for (line, told) in [
+            (
+                "number of transactions above the 50.0 ms latency limit: 1311/10000 (13.110 %)",
+                ("run_over_limit", 1311.0),
+            ),
+            (
+                "number of serialization failures: 3493 (34.930%)",
+                ("run_serialization_failures", 3493.0),
+            ),
+            (
+                "number of transactions retried: 4902 (49.020%)",
+                ("run_retried", 4902.0),
+            ),
+            ("total number of retries: 19", ("run_retries", 19.0)),
+        ] {
+            assert_eq!(result(line), Some(told), "{line}");
+        }
     }
 
     #[test]
@@ -725,6 +819,7 @@ mod tests {
             [
                 ("run_operations", 32_484.0),
                 ("failures", 2.0),
+                ("run_over_limit", 19.0),
                 ("run_latency_ns", 22.203e6),
                 ("run_latency_stddev_ns", 5.001e6),
                 ("run_operations_per_s_with_connecting", 540.479109),
@@ -732,14 +827,14 @@ mod tests {
             ]
         );
         let summary = crate::testing::import(&FORMAT, &run.repeat(2)).unwrap();
-        assert_eq!((summary.records, summary.rows), (2, 12));
+        assert_eq!((summary.records, summary.rows), (2, 14));
         assert_eq!(
             summary.missing[0].what,
             "how long 2 failed transactions of pgbench, run 1 took"
         );
         let progress = format!("progress: 30.0 s, 4788.7 tps, lat 4.166 ms stddev 10.188, 0 failed\n{run}");
         let summary = crate::testing::import(&FORMAT, &progress).unwrap();
-        assert_eq!((summary.rows, summary.end_ns), (9, 30_000_000_000));
+        assert_eq!((summary.rows, summary.end_ns), (10, 30_000_000_000));
         assert_eq!(
             result("number of transactions actually processed: 5000/5000"),
             Some(("run_operations", 5000.0))
