@@ -289,8 +289,15 @@ pub fn is_prose(line: &str) -> bool {
 /// a word and has hardly a number. Whatever is left of a record that is damaged begins with a number or has more of them, and a table's columns stand apart.
 fn is_aside(line: &str) -> bool {
     let line = line.trim();
-    if !line.contains(char::is_alphanumeric) {
+    if line.chars().all(|letter| "-=*_~+#.: ".contains(letter)) {
         return true;
+    }
+    // What a program says of what it lost is no remark, even where its count is damaged.
+    if ["lost ", "Lost ", "Possibly lost "]
+        .iter()
+        .any(|begin| line.starts_with(begin))
+    {
+        return false;
     }
     let mut spoken = words(line).filter(|word| word.contains(char::is_alphanumeric));
     let begins = spoken.next().is_some_and(|word| {
@@ -304,11 +311,12 @@ fn is_aside(line: &str) -> bool {
     begins && of_letters > 2 && of_letters >= 3 * numbers && !is_of_columns(line)
 }
 
-/// Whether words stand apart as a table's do: by several blanks (behind a sentence there may be two), or by what is between cells.
+/// Whether words stand apart as a table's do: by several blanks (behind a sentence there may be two), or by what is between cells, or a name and its value.
 fn is_of_columns(line: &str) -> bool {
     let is_apart = |(at, _): (usize, &str)| !line[..at].ends_with(['.', ':', '!', '?', ' ']);
     let is_cell = |cell: &str| cell.starts_with(|letter: char| !letter.is_whitespace());
     line.contains(['\t', ';', '|'])
+        || line.contains(" = ")
         || line.match_indices("  ").any(is_apart)
         || line.split(',').skip(1).any(is_cell)
 }
@@ -865,6 +873,10 @@ mod tests {
             "my worker thread pool 123 sda R 999 4096 x",
             "openat(AT_FDCWD, \"/a file of mine\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.1>",
             "[pid 7] read resumed of some file",
+            "x x openat(AT_FDCWD, \"/a\", O_RDONLY) = -x ENOENT (No such file or directory) <x>",
+            "lost x events on CPU #1",
+            ", , ,",
+            "->  :  |   |",
             "0.5 tokio runtime worker sda R",
             // Columns, and cells.
             "Time   Device   Latency   Size",
