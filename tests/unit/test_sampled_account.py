@@ -282,6 +282,29 @@ def test_failures_are_in_the_first_sentence(tmp_path: Path) -> None:
     assert account_of(tmp_path / "none", rows) == ["All 1,000 operations of READ failed."]
 
 
+def test_why_transactions_failed_and_which_were_tried_again_is_said(tmp_path: Path) -> None:
+    run = of_run("pgbench", 100, 1e6, 2e6, "run")
+    counts = {
+        "run_serialization_failures": 4.0,
+        "run_retried": 20.0,
+        "run_retries": 31.0,
+        "run_over_limit": 7.0,
+    }
+    rows = [*run, *((0, "process", "pgbench", metric, value) for metric, value in counts.items())]
+    assert account_of(tmp_path / "run", rows)[0].startswith(
+        "4 of 104 operations of pgbench failed (could not be serialized). 7 of 100 operations of pgbench took longer than the limit that "
+        "it was given. 20 of 104 operations of pgbench were tried again, 31 times in all. pgbench: 100"
+    )
+    intervals = [
+        (at, "process", "pgbench", metric, value)
+        for at in (0, 1)
+        for metric, value in (("failures", 3.0), ("serialization_failures", 2.0), ("deadlock_failures", 1.0))
+    ]
+    assert account_of(tmp_path / "intervals", [*run, *intervals])[0].startswith(
+        "6 of 106 operations of pgbench failed (4 could not be serialized and 2 met a deadlock)."
+    )
+
+
 def test_what_did_not_end_is_no_mean(tmp_path: Path) -> None:
     """pgbench's -P against a database that slept: moments are those of its own clock."""
     rows: list[Any] = [(at, "process", "pgbench", "operations_per_s", 0.0) for at in range(3, 10)]

@@ -33,6 +33,11 @@ NO_LOAD = frozenset(("CLEANUP",))
 #: The sum of the others, in go-ycsb's output: of those with its tail, it says least.
 SUM = "TOTAL"
 
+#: Why transactions failed, as pgbench counts it.
+WHY_FAILED = {"serialization_failures": "could not be serialized", "deadlock_failures": "met a deadlock"}
+#: What else it counts, of a run (`run_retried`) or in an interval.
+COUNTS = (*WHY_FAILED, "over_limit", "retried", "retries")
+
 
 @dataclass(frozen=True)
 class _Value:
@@ -93,6 +98,8 @@ class Subject:
     host: str = ""
     kinds: dict[str, Kind] = field(default_factory=dict)
     failures: float = 0.0
+    #: `COUNTS` that its log has.
+    counts: dict[str, float] = field(default_factory=dict)
     #: Whether its log counts those that did not fail: then none may be left.
     is_counted: bool = False
     #: How many times as long its latencies may be, where its log does not say their unit.
@@ -143,8 +150,9 @@ def samples_of(case: Case, host: str, subject: str, kind: str, metric: str) -> t
 
 
 #: What a log says of latencies, how many there were, and what failed.
-_CHOSEN = """kind IN ('device', 'process', 'component')
-  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
+_CHOSEN = f"""kind IN ('device', 'process', 'component')
+  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric LIKE '%operations_per_s' OR metric IN ('failures', 'unit_doubt_ratio', 'bin_width_ratio')
+  OR regexp_replace(metric, '^run_', '') IN ({", ".join(map(quoted, COUNTS))}))"""
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ class Paragraph:
 def latencies(case: Case, besides: set[str]) -> list[Paragraph]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
     subjects = _together([one for one in subjects_of(case) if one.name not in besides])
-    failed = [_failed(one) for one in subjects if one.failures]
+    failed = [sentence for one in subjects for sentence in _failed(one)]
     chosen = _ordered([one for one in subjects if one.kinds])
     said = [
         text
@@ -221,6 +229,9 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
             rated.append((subject, metric.removesuffix("_operations_per_s")))
         elif metric == "failures":
             subject.failures = total
+        elif (counted := metric.removeprefix("run_")) in COUNTS:
+            # Intervals add up to the run.
+            subject.counts[counted] = max(total, subject.counts.get(counted, 0.0))
         elif metric == "unit_doubt_ratio":
             subject.doubt = float(row["most"] or 0)
         elif metric == "bin_width_ratio":
@@ -292,6 +303,7 @@ def _joined(name: str, clones: list[Subject]) -> Subject:
     )
     joined.moments = max(one.moments for one in clones)
     joined.failures = sum(one.failures for one in clones)
+    joined.counts = {of: sum(one.counts.get(of, 0.0) for one in clones) for of in COUNTS}
     for kind in sorted({kind for one in clones for kind in one.kinds}):
         having = [(one.name, one.kinds[kind]) for one in clones if kind in one.kinds]
         sums = Kind(
@@ -383,14 +395,36 @@ def _longer(several: list[tuple[str, list[Kind]]]) -> str:
     return f" (though {name} took {words.duration(most_ns)})"
 
 
-def _failed(subject: Subject) -> str:
-    name = subject.label
+def _failed(subject: Subject) -> list[str]:
+    """What failed, and why; what took longer than it should, and what was tried again."""
+    name, counts = subject.label, subject.counts
     done = max((kind.operations for kind in subject.kinds.values()), default=0.0)
-    if not done and subject.is_counted and subject.failures > 1:
-        return f"All {words.count(subject.failures)} operations of {name} failed."
-    if not done:
-        return f"{words.things(subject.failures, 'operation')} of {name} failed."
-    return f"{words.count(subject.failures)} of {words.things(done + subject.failures, 'operation')} of {name} failed."
+    reasons = {why: counts[of] for of, why in WHY_FAILED.items() if counts.get(of)}
+    failures = max(subject.failures, sum(reasons.values()))
+    told = [why if many == failures else f"{words.count(many)} {why}" for why, many in reasons.items()]
+    because = f" ({words.listed(told)})" if told else ""
+    said = []
+    if failures > 1 and not done and subject.is_counted:
+        said.append(f"All {words.count(failures)} operations of {name} failed{because}.")
+    elif failures:
+        said.append(f"{_of(failures, done + failures)} of {name} failed{because}.")
+    if over := counts.get("over_limit"):
+        said.append(f"{_of(over, done)} of {name} took longer than the limit that it was given.")
+    if retried := counts.get("retried"):
+        often = f", {words.things(counts['retries'], 'time')} in all" if counts.get("retries") else ""
+        said.append(
+            f"{_of(retried, done + failures)} of {name} {'was' if retried == 1 else 'were'} tried again{often}."
+        )
+    return said
+
+
+def _of(many: float, among: float) -> str:
+    """`3 of 103 operations`; of how many is left out where that is not known."""
+    return (
+        f"{words.count(many)} of {words.things(among, 'operation')}"
+        if among > many
+        else words.things(many, "operation")
+    )
 
 
 def kind_name(name: str, subject: str) -> str:
