@@ -22,6 +22,7 @@ from typing import Any
 
 from ground_truth.cases import TRUTHS, Truth
 from whodisk.detectors.thresholds import TABLE, scaled
+from whodisk.errors import CaseError
 from whodisk.findings import Verdict
 from whodisk.verdict.solve import solve
 
@@ -132,7 +133,7 @@ def try_case(name: str, path: Path, thresholds: Sequence[str], kept: Kept, until
             with scaled(threshold, factor):
                 try:
                     key = key_of(solve(path))
-                except (ValueError, ArithmeticError, IndexError) as error:
+                except (ValueError, ArithmeticError, IndexError, CaseError) as error:
                     # A value that the solver cannot bear is a result, too.
                     key = [f"{type(error).__name__}"]
             kept.put(name, threshold, factor, key)
