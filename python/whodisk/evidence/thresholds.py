@@ -749,7 +749,7 @@ SURVEY_BLOCKS = row(
     60,
     "blocks",
     CHOSEN,
-    "Time is divided into this many blocks to see whether a stratum was there throughout.",
+    "Time is divided into this many blocks to see whether a stratum was there throughout; each is a bit of a BIGINT, so 62 at most.",
 )
 TRUSTED_OPERATIONS = row(
     "TRUSTED_OPERATIONS", 100, "operations", CHOSEN, "A stratum is used from this many operations on."
