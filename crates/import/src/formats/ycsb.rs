@@ -513,7 +513,8 @@ impl Reader {
             // As `Return=OK`, or `0` of old versions; YCSB-C prints its codes as text, and of success there is none.
             if !code.ends_with("OK") && !matches!(code, "0" | "") {
                 let all = self.returned.entry(kind.to_owned()).or_default();
-                *all.entry(code.to_owned()).or_default() += many;
+                let sum = all.entry(code.to_owned()).or_default();
+                *sum = sum.saturating_add(many);
             }
         } else if let Some((name, factor)) = metric(label) {
             if let Some(read) = value_of(value, "of the summary")? {
@@ -775,6 +776,12 @@ mod tests {
         let killed = "2021-03-17 19:03:42:427 0 sec: 14 operations; 2.0 current ops/sec; [READ-FAILED: Count=3, Max=2701]\n";
         assert!(missing(killed)[0].0.starts_with("why 3 READ operations"));
         assert!(missing("[INSERT], Return=OK, 7\n[INSERT], MaxLatency(us), 58\n").is_empty());
+        // More than can be counted.
+        let damaged = "[READ], Return=ERROR, 18446744073709551615\n[READ], MaxLatency(us), 58\n".repeat(2);
+        assert_eq!(
+            missing(&damaged)[0].0,
+            format!("why {} READ operations failed", u64::MAX)
+        );
     }
 
     #[test]
