@@ -278,7 +278,11 @@ def _sentences(device: _Device) -> list[str]:
         for kind, latency, rate in _kinds(device)
         if (
             sentence := _of_kind(
-                device, f"{kind} took", device.of(latency), device.of(rate), _beside(device, kind)
+                device,
+                f"{kind} took",
+                device.of(latency),
+                device.of(rate),
+                _beside(device, kind, device.of(latency), device.of(rate)),
             )
         )
     ]
@@ -400,11 +404,8 @@ def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
     return KINDS[:3] if any(metric in device.values for _, metric, _ in KINDS[:2]) else KINDS[3:]
 
 
-def _beside(device: _Device, kind: str) -> str:
+def _beside(device: _Device, kind: str, latency_ns: Floats, own: Floats) -> str:
     """Of a kind that took far longer than usual in some samples, with no more of its own: of which other kind there were far more in these, enough for a queue."""
-    latency_ns, own = next(
-        (device.of(latency), device.of(rate)) for name, latency, rate in KINDS if name == kind
-    )
     with np.errstate(invalid="ignore"):
         has = np.flatnonzero(latency_ns > 0)
     if len(has) < ACCOUNT_SAMPLES_MIN:

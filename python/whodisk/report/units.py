@@ -1,4 +1,4 @@
-"""The units that `whodisk.words` does not have: moments, shares, values with a unit as text."""
+"""The units that `whodisk.words` does not have, or not so: moments of pictures, shares, values with a unit as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from whodisk import words
 
 def moment(ns: int) -> str:
     """A time since the start of the case, to the millisecond."""
-    return f"{ns / 1e9:.3f} s"
+    return words.moment(ns, of_day=False, places=3)
 
 
 def quantity(value: float, unit: str) -> str:

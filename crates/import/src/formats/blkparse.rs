@@ -13,6 +13,8 @@ use crate::sink::Sink;
 use crate::text::{counted, integer, time, word};
 use crate::ImportError;
 use case::schema::{NameId, Op};
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -511,11 +513,7 @@ fn error(inside: &str) -> i32 {
 /// A number for the bytes of a command, `(12 00 ..)`.
 fn command_key(text: &str) -> u64 {
     let inside = text.split_once('(').map_or("", |(_, rest)| rest);
-    let bytes = inside.split(')').next().unwrap_or("");
-    // FNV-1a.
-    bytes.bytes().fold(0xcbf2_9ce4_8422_2325, |key, byte| {
-        (key ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    FixedState::default().hash_one(inside.split(')').next())
 }
 
 /// `fio (28829)`: a program, of which counts follow.

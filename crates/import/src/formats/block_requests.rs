@@ -1117,6 +1117,19 @@ mod tests {
         );
     }
 
+    /// What is made of events: how many completions had no issue, and the start and latency of each operation.
+    fn made_of(events: impl IntoIterator<Item = Event>) -> (u64, Vec<(i64, i64)>) {
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut reader = Requests::new(None);
+        for event in events {
+            reader.event(event, &mut sink).unwrap();
+        }
+        let unmatched = reader.unmatched;
+        reader.end(&mut sink).unwrap();
+        (unmatched, crate::testing::moments(sink))
+    }
+
     #[test]
     fn what_a_flush_was_for_ends_after_it_and_has_its_error() {
         let flush = Event {
@@ -1131,15 +1144,8 @@ mod tests {
             ..READ
         };
         let read = |events: &[Event]| {
-            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
-            let mut sink = Sink::survey(&mut names, &mut silent, false);
-            let mut reader = Requests::new(None);
-            for event in events {
-                reader.event(*event, &mut sink).unwrap();
-            }
-            let unmatched = reader.unmatched;
-            reader.end(&mut sink).unwrap();
-            (unmatched, sink.surveyed().ops.len())
+            let (unmatched, operations) = made_of(events.iter().copied());
+            (unmatched, operations.len())
         };
         let of = |event: Event, what, time_ns| Event {
             what,
@@ -1181,23 +1187,12 @@ mod tests {
         };
         let write = Event { flags: 0, ..asked };
         let read = |events: &[(i64, What, Event)]| {
-            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
-            let mut sink = Sink::survey(&mut names, &mut silent, false);
-            let mut reader = Requests::new(None);
-            for &(time_ns, what, event) in events {
-                reader
-                    .event(
-                        Event {
-                            time_ns,
-                            what,
-                            ..event
-                        },
-                        &mut sink,
-                    )
-                    .unwrap();
-            }
-            reader.end(&mut sink).unwrap();
-            crate::testing::moments(sink)
+            let at = |&(time_ns, what, event): &(i64, What, Event)| Event {
+                time_ns,
+                what,
+                ..event
+            };
+            made_of(events.iter().map(at)).1
         };
         let mut steps = vec![
             (10, What::Queue, asked),
