@@ -1197,6 +1197,17 @@ TRUTHS: dict[str, Truth] = {
     "cache_too_small": Truth(
         "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"
     ),
+    "group_too_small": Truth(
+        "cache_misses",
+        True,
+        others.group_too_small,
+        status="slow",
+        kind="cache_tier",
+        name="ram",
+        because_of="the memory limit of a control group",
+    ),
+    "machine_too_small": Truth("cache_misses", False, others.machine_too_small),
+    "read_for_the_first_time": Truth("cache_misses", False, others.read_for_the_first_time),
     "warming_cache": Truth("cache_misses", False, others.warming_cache, says="The cache was warming up"),
     "nearly_warm": Truth("cache_misses", False, others.nearly_warm),
     "neighbour_always": Truth(

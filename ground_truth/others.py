@@ -204,6 +204,82 @@ def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = Tr
     return write_case(path, app=app, tables={"cache": cache}, meta={"phases": phases if ramp else []})
 
 
+def _refaulted(path: Path, *, part: float, free_bytes: float, op: str = "fault") -> Path:
+    """6,000 pages of a mapped file, each read once while this is recorded; `part` of them had been in memory before and was evicted."""
+    count, page, second = 6000, 4096, 1_000_000_000
+    start = np.arange(count, dtype=np.int64) * 500_000
+    took = np.full(count, 95_000, np.int64)
+    common = {
+        "device": ["nvme0n1"] * count,
+        "offset_bytes": np.arange(count) * page,
+        "size_bytes": [page] * count,
+        "tid": [101] * count,
+    }
+    calls = {
+        **common,
+        "op_id": APP_ID_BASE + np.arange(count),
+        "op": [op] * count,
+        "start_ns": start,
+        "latency_ns": took,
+        "fs_ns": np.full(count, 5_000),
+        "device_ns": took - 5_000,
+        "file": ["/data/a.db"] * count,
+        "flags": 0,
+    }
+    requests = {
+        **common,
+        "op_id": np.arange(count),
+        "op": ["read"] * count,
+        "start_ns": start + 3_000,
+        "latency_ns": took - 5_000,
+        "device_ns": took - 5_000,
+        "queue_depth": [1] * count,
+        "flags": 0,
+    }
+    cache = [
+        {
+            "op_id": APP_ID_BASE + number,
+            "tier": "device",
+            "file": "/data/a.db",
+            "offset_bytes": number * page,
+            "size_bytes": page,
+            "wait_ns": 90_000,
+        }
+        for number in range(count)
+    ]
+    per_s = count * page / 3
+    counted = {
+        "evicted_file_bytes_per_s": per_s,
+        "refaulted_file_bytes_per_s": per_s * part,
+        "page_cache_drops_per_s": 0.0,
+        "free_memory_bytes": free_bytes,
+    }
+    series = [
+        {"time_ns": number * second, "kind": "host", "subject": "host", "metric": metric, "value": value}
+        for number in (1, 2, 3)
+        for metric, value in counted.items()
+    ]
+    links = {"parent_id": calls["op_id"], "child_id": requests["op_id"], "kind": ["serves"] * count}
+    return write_case(
+        path, syscall=calls, block=requests, links=links, tables={"cache": cache, "series": series}
+    )
+
+
+def group_too_small(seed: int, path: Path) -> Path:
+    """A control group's limit evicts pages that are read again, while the machine has memory to spare."""
+    return _refaulted(path, part=0.9, free_bytes=8e9)
+
+
+def machine_too_small(seed: int, path: Path) -> Path:
+    """The same on a machine without free memory: larger data than memory, as planned or not."""
+    return _refaulted(path, part=0.9, free_bytes=1e6)
+
+
+def read_for_the_first_time(seed: int, path: Path) -> Path:
+    """As much is evicted, but next to nothing of what is read had been there: a stream through a small group."""
+    return _refaulted(path, part=0.1, free_bytes=8e9)
+
+
 def cache_too_small(seed: int, path: Path) -> Path:
     """Room for 320 of 400 pieces: a fifth of what was read before has to be fetched again."""
     return _cached(seed, path, 320)

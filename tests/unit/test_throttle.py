@@ -12,14 +12,16 @@ from whodisk.detectors.throttle import _above_block
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import empty_slow_set
 from whodisk.evidence.survey import survey_layer
+from whodisk.evidence.thread_time import SYNC
 from whodisk.reading.views import Case
 
 COUNT = 200
 
 
-@pytest.mark.parametrize("held", ["write", "sync"])
-def test_syncs_are_not_held_back_for_dirty_pages(tmp_path: Path, held: str) -> None:
-    """Each write of a database is a call that writes and one that syncs. Which of them waited decides who held it back."""
+@pytest.mark.parametrize(("held", "flags"), [("write", 0), ("sync", 0), ("write", SYNC)])
+def test_syncs_are_not_held_back_for_dirty_pages(tmp_path: Path, held: str, flags: int) -> None:
+    """Each write of a database is a call that writes and one that syncs. Which of them waited decides who held it back; one that does both
+    (O_DSYNC) leaves nothing dirty."""
     number = np.arange(COUNT)
     every = {"comm": "db_bench", "tid": 11, "pid": 10, "device": "loop0", "size_bytes": 4096, "flags": 0}
     begin = number * 12_000_000
@@ -42,6 +44,7 @@ def test_syncs_are_not_held_back_for_dirty_pages(tmp_path: Path, held: str) -> N
         "latency_ns": np.where(waited, 10_100_000, 100_000),
         "op": np.where(is_sync, "sync", "write"),
         "throttle_ns": np.where(waited, 10_000_000, 0),
+        "flags": flags,
     }
     block = {
         **every,
@@ -58,4 +61,4 @@ def test_syncs_are_not_held_back_for_dirty_pages(tmp_path: Path, held: str) -> N
     with Case(path) as case:
         surveys = {layer: survey_layer(case, layer) for layer in ("app", "syscall", "block")}
         context = Context(case, surveys, "app", empty_slow_set(), np.zeros(0, np.bool_))
-        assert _above_block(context) == (held == "write")
+        assert _above_block(context) == (held == "write" and flags == 0)

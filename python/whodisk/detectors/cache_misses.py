@@ -2,11 +2,13 @@
 
 A miss takes as long as the tier below takes: that is no fault of the tier below, and slow operations that are only misses are
 explained here. What was never read before has to be fetched once, and accuses nobody. What had been read before and had to
-be fetched again costs a finding.
+be fetched again costs a finding. That the recording saw it being read before is one way to know; the kernel's own count of what it evicted
+is another.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +24,7 @@ from whodisk.detectors.thresholds import (
     CACHE_MISSES_TOLD_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.page_cache import PageCache, page_cache
 from whodisk.evidence.thresholds import TAIL_BEGIN
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit
@@ -37,7 +40,7 @@ def touches_sql(context: Context) -> str:
     return f"""SELECT * FROM (SELECT c.op_id, c.file, c.offset_bytes, c.tier, c.wait_ns, r.start_ns,
   c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed,
   row_number() OVER (PARTITION BY c.file, c.offset_bytes ORDER BY r.start_ns, c.op_id) AS nth
-FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op = 'read' AND c.offset_bytes IS NOT NULL) AS touches
+FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op IN ('read', 'copy', 'fault') AND c.offset_bytes IS NOT NULL) AS touches
 WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"""
 
 
@@ -60,10 +63,14 @@ FROM ({touches_sql(context)}) AS t"""
             "of the device; measure after a ramp."
         )
     often = kept >= CACHE_HITS_MIN * (kept + again) or again >= CACHE_AGAIN_MIN * int(counts["pieces"] or 0)
-    if again >= CACHE_MISSES_MIN and often:
-        held = _held(context)
-        if held is not None:
-            result.candidates.append(_candidate(context, held, again, kept))
+    seen_again = again >= CACHE_MISSES_MIN and often
+    if not seen_again and again + cold < CACHE_MISSES_MIN:
+        return result
+    account = page_cache(context)
+    if account is not None and account.is_limited:
+        result.candidates += _of_a_group(context, account)
+    elif seen_again:
+        result.candidates += _read_again(context, account, again, kept)
     return result
 
 
@@ -119,25 +126,87 @@ AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN
     return np.isin(slow.op_id, ids["op_id"].astype(np.int64))
 
 
-def _held(context: Context) -> TimeLost | None:
-    """What fetching again cost."""
-    return lost_in_blocks(
-        context,
-        f"SELECT * FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1",
-        "wait_ns",
-    )
-
-
-def _candidate(context: Context, held: TimeLost, again: int, kept: int) -> Candidate:
+def _read_again(context: Context, account: PageCache | None, again: int, kept: int) -> list[Candidate]:
+    """The claim about what the recording saw being read before, and fetched again."""
+    lost_sql = f"SELECT *, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
+    held = lost_in_blocks(context, lost_sql, "lost_ns")
+    if held is None:
+        return []
     part = words.percent(again / (again + kept))
-    claim = (
-        f"The cache is too small for what is read again and again: {part} of {words.count(again + kept)} pieces that had been "
-        f"read before had to be fetched again, {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all "
-        "operations."
+    said = (
+        f"{part} of {words.count(again + kept)} pieces that had been read before had to be fetched again, "
+        f"{words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all operations."
     )
+    if account is not None and _mostly_after(context, account.first_drop_ns, again):
+        return [
+            _candidate(
+                context,
+                held,
+                lost_sql,
+                because_of="the page cache was dropped",
+                claim=f"Somebody emptied the page cache {words.things(account.drops, 'time')} while this was recorded, and {said}",
+                refute="Let nobody empty the cache meanwhile and repeat: if as much is fetched again, it is not that.",
+                remedy="Find who writes to /proc/sys/vm/drop_caches: the kernel's log names the program and its process each time "
+                "(`dmesg | grep drop_caches`).",
+            )
+        ]
+    return [
+        _candidate(
+            context,
+            held,
+            lost_sql,
+            because_of="read again, but no longer there",
+            claim=f"The cache is too small for what is read again and again: {said}",
+            refute="Give the cache more room (memory, the group's memory.high) or read a smaller part of the data: if as much is "
+            "fetched again, it is not its size.",
+            remedy="Look at free memory, memory.max and memory.high of the group, and who else fills the cache (streams that are read "
+            "once: posix_fadvise, direct I/O); make the data or the cache fit.",
+        )
+    ]
+
+
+def _mostly_after(context: Context, moment_ns: float, again: int) -> bool:
+    """Whether most of what was fetched again was so after a moment."""
+    if not math.isfinite(moment_ns):
+        return False
+    after = context.case.rows(
+        f"SELECT count(*) AS n FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1 AND start_ns >= {moment_ns!r}"
+    )[0]
+    return 2 * int(after["n"] or 0) >= again
+
+
+def _of_a_group(context: Context, account: PageCache) -> list[Candidate]:
+    """The claim about a group's limit: of each miss the part counts that had been in memory."""
+    lost_sql = f"SELECT *, wait_ns * {account.refaulted_part!r} AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed"
+    held = lost_in_blocks(context, lost_sql, "lost_ns")
+    if held is None:
+        return []
+    claim = (
+        f"A control group has too little memory for what its programs read: {words.percent(account.refaulted_part)} of the "
+        f"{words.size(account.read)} that disks read had been in memory before and was evicted, while {words.size(account.free)} of "
+        f"memory were free. Waiting for it took {words.percent(held.share)} of the time of all operations."
+    )
+    return [
+        _candidate(
+            context,
+            held,
+            lost_sql,
+            because_of="the memory limit of a control group",
+            claim=claim,
+            refute="Raise the group's memory.max and memory.high (memory.limit_in_bytes of cgroup v1) and repeat: if as much is fetched "
+            "again, it is not the limit.",
+            remedy="Raise memory.max and memory.high of the program's control group (memory.limit_in_bytes of cgroup v1), or let it read "
+            "less.",
+        )
+    ]
+
+
+def _candidate(
+    context: Context, held: TimeLost, lost_sql: str, *, because_of: str, claim: str, refute: str, remedy: str
+) -> Candidate:
     found = of_time_lost(
         held,
-        culprit=Culprit("cache_tier", "ram", "read again, but no longer there"),
+        culprit=Culprit("cache_tier", "ram", because_of),
         claim=claim,
         baseline="pieces that had been read before and were still there",
         metric="part of the operations' time",
@@ -149,17 +218,12 @@ def _candidate(context: Context, held: TimeLost, again: int, kept: int) -> Candi
 FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT 20""",
             )
         ],
-        refute="Give the cache more room (memory, the group's memory.high) or read a smaller part of the data: if as much is "
-        "fetched again, it is not its size.",
-        remedy="Look at free memory, memory.max and memory.high of the group, and who else fills the cache (streams that are read "
-        "once: posix_fadvise, direct I/O); make the data or the cache fit.",
+        refute=refute,
+        remedy=remedy,
         explains=np.zeros(len(context.slow), np.bool_),
         causes=(("stage", "device"), ("stage", "fs")),
     )
-    again_sql = (
-        f"SELECT op_id, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
-    )
-    found.p99_ratio = p99_ratio(context, again_sql)
+    found.p99_ratio = p99_ratio(context, f"SELECT op_id, lost_ns FROM ({lost_sql}) AS lost")
     # A miss explains why a read went to the tier below, not why that took far longer than it does for other misses.
     misses = _misses(context) if len(context.slow) else None
     if misses is not None:

@@ -81,14 +81,14 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     if not len(waits["wait_ns"]):
         return None
     totals = context.case.rows(_totals_sql(device))[0]
-    total_ns, all_bytes = float(totals["latency_ns"] or 0), float(totals["bytes"] or 0)
+    total_ns, pages = float(totals["latency_ns"] or 0), float(totals["pages"] or 0)
     wait_ns = float(waits["wait_ns"].sum())
     # Without a window even one read goes on in order, from page to page.
-    sequential = float(totals["sequential" if window_kb else "behind_first_pages"] or 0)
+    in_order = float(totals["in_order" if window_kb else "behind_first_pages"] or 0)
     if (
         total_ns <= 0
         or wait_ns < PREFETCH_WAITING_MIN * total_ns
-        or sequential < PREFETCH_FOLLOWED_MIN * max(1.0, all_bytes)
+        or in_order < PREFETCH_FOLLOWED_MIN * max(1.0, pages)
     ):
         return None
     numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
@@ -250,11 +250,15 @@ WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = {quoted(device)} ORDER BY r
 
 
 def _totals_sql(device: str) -> str:
-    return f"""WITH reads AS (SELECT op_id, latency_ns, size_bytes,
-    offset_bytes = lag(offset_bytes + size_bytes) OVER (PARTITION BY tid, file ORDER BY start_ns, op_id) AS follows
-  FROM measured WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache))
-SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential,
-  sum(CASE WHEN follows THEN size_bytes ELSE greatest(size_bytes - {PAGE_BYTES}, 0) END) AS behind_first_pages FROM reads"""
+    """Time in reads, the pages that they asked for (those of the read before not again), and how many of these came in order."""
+    # In order is what Linux calls so: from the last page of the read before, or the one behind it (mm/readahead.c, page_cache_sync_ra).
+    return f"""WITH reads AS (SELECT op_id, latency_ns, start_ns, tid, file, offset_bytes // {PAGE_BYTES} AS first_page,
+    (offset_bytes + greatest(size_bytes, 1) - 1) // {PAGE_BYTES} AS last_page
+  FROM measured WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache)),
+steps AS (SELECT *, first_page - lag(last_page) OVER (PARTITION BY tid, file ORDER BY start_ns, op_id) AS step FROM reads),
+asked AS (SELECT *, last_page - first_page + CASE WHEN step = 0 THEN 0 ELSE 1 END AS pages FROM steps)
+SELECT sum(latency_ns) AS latency_ns, sum(pages) AS pages, sum(pages) FILTER (step BETWEEN 0 AND 1) AS in_order,
+  sum(CASE WHEN step BETWEEN 0 AND 1 THEN pages ELSE pages - 1 END) AS behind_first_pages FROM asked"""
 
 
 def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, int]:

@@ -21,6 +21,7 @@ from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
+from whodisk.evidence.thread_time import SYNC
 from whodisk.evidence.time_lost import (
     TimeLost,
     kept_ns,
@@ -108,8 +109,8 @@ def _tell_wbt(context: Context, result: Result) -> None:
 def _above_block(context: Context) -> bool:
     """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages.
 
-    Reads, direct writes and syncs are never held back for these. A program's own write may be a call that writes and one that syncs: where calls
-    are known, they are asked.
+    Reads, direct writes and syncs are never held back for these. A write that syncs (O_DSYNC) leaves next to no dirty pages behind: what holds it is below. A
+    program's own write may be a call that writes and one that syncs: where calls are known, they are asked.
     """
     if context.layer == "block" or "block" not in context.surveys:
         return False
@@ -118,7 +119,7 @@ def _above_block(context: Context) -> bool:
     held = context.case.rows(
         f"""WITH copies AS (SELECT op_id FROM measured WHERE layer = '{layer}' AND op = 'copy' AND throttle_ns > 0),
 reading AS (SELECT DISTINCT parent_id FROM links JOIN copies ON copies.op_id = parent_id JOIN block_ops ON block_ops.op_id = child_id WHERE block_ops.op = 'read'),
-held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT} = 0
+held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT | SYNC} = 0
     AND (op = 'write' OR op = 'copy' AND op_id NOT IN (SELECT parent_id FROM reading)) AS cached
   FROM measured WHERE throttle_ns > 0 AND layer IN ('block', '{layer}'))
 SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{layer}') AS above_ns,

@@ -208,6 +208,15 @@ PEER_ROUNDS = row(
     "PEER_ROUNDS", 999, "rounds", CHOSEN, "Rounds in which members are exchanged with their peers."
 )
 
+# page_cache
+REFAULTED_MIN = row(
+    "REFAULTED_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A limit evicts what is read again if this part of what disks read had been in memory, and as much was evicted meanwhile.",
+)
+
 # presence
 PRESENCE_BINS = row(
     "PRESENCE_BINS", 400, "bins", CHOSEN, "Time bins in which something is there or not, at most."

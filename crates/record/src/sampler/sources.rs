@@ -1,13 +1,15 @@
 //! The files, and what their numbers mean.
 //!
 //! Sources: proc(5) (stat, diskstats), Documentation/admin-guide/iostats.rst, Documentation/accounting/psi.rst,
-//! Documentation/scheduler/sched-bwc.rst (cpu.stat), Documentation/admin-guide/cgroup-v2.rst.
+//! Documentation/scheduler/sched-bwc.rst (cpu.stat), Documentation/admin-guide/cgroup-v2.rst, mm/vmstat.c (vmstat_text), mm/workingset.c.
 use case::schema::SubjectKind;
 use std::path::{Path, PathBuf};
 
 /// Ticks of /proc/stat: USER_HZ, which is 100 on every Linux that we run on.
 const SECONDS_PER_TICK: f64 = 0.01;
 const SECTOR_BYTES: f64 = 512.0;
+/// Pages of /proc/vmstat, on x86-64.
+const PAGE_BYTES: f64 = 4096.0;
 
 /// One number of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +58,7 @@ pub fn all(command_pid: Option<u32>) -> Vec<Source> {
         source("/proc/diskstats", "sampled load of the devices", read_diskstats),
         source("/proc/pressure/io", "I/O pressure (PSI)", read_pressure),
         source("/proc/pressure/cpu", "CPU pressure (PSI)", read_pressure),
+        source("/proc/vmstat", "what the page cache gave up, and had to read again", read_vmstat),
     ];
     let pid = command_pid.unwrap_or_else(std::process::id);
     if let Some(path) = cpu_stat_path(pid) {
@@ -205,6 +208,34 @@ fn pressure(text: &str, io: bool) -> Vec<Reading> {
     text.lines().filter_map(reading).collect()
 }
 
+fn read_vmstat(path: &Path) -> Vec<Reading> {
+    vmstat(&text(path))
+}
+
+/// Pages of files that the kernel evicted, for whatever group, those that were read again after that, and how often somebody told it to drop its
+/// page cache; and memory that nobody uses.
+fn vmstat(text: &str) -> Vec<Reading> {
+    let metric = |name: &str| match name {
+        "pgsteal_file" => Some(("evicted_file_bytes_per_s", true, PAGE_BYTES)),
+        "workingset_refault_file" => Some(("refaulted_file_bytes_per_s", true, PAGE_BYTES)),
+        "drop_pagecache" => Some(("page_cache_drops_per_s", true, 1.0)),
+        "nr_free_pages" => Some(("free_memory_bytes", false, PAGE_BYTES)),
+        _ => None,
+    };
+    let reading = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        let (metric, counter, scale) = metric(name)?;
+        let value: f64 = value.parse().ok()?;
+        Some(Reading {
+            counter,
+            // The sample of what is no counter is the value itself.
+            value: if counter { value } else { value * scale },
+            ..Reading::counter(SubjectKind::Host, "host", metric, value, if counter { scale } else { 1.0 })
+        })
+    };
+    text.lines().filter_map(reading).collect()
+}
+
 /// `cpu.stat` of a process' control group, in either version's hierarchy.
 fn cpu_stat_path(pid: u32) -> Option<PathBuf> {
     let groups = text(Path::new(&format!("/proc/{pid}/cgroup")));
@@ -315,6 +346,18 @@ mod tests {
         );
         assert_eq!(pressure(text, false).len(), 1);
         assert_eq!(pressure("some nonsense", true), []);
+    }
+
+    #[test]
+    fn the_page_cache_has_counters_of_its_own() {
+        let text = "nr_free_pages 5\nworkingset_refault_anon 3\nworkingset_refault_file 10\npgsteal_file 20\ndrop_pagecache 2\nnonsense\n";
+        let readings = vmstat(text);
+        assert_eq!(value(&readings, "host", "refaulted_file_bytes_per_s"), 40_960.0);
+        assert_eq!(value(&readings, "host", "evicted_file_bytes_per_s"), 81_920.0);
+        assert_eq!(value(&readings, "host", "page_cache_drops_per_s"), 2.0);
+        assert_eq!(value(&readings, "host", "free_memory_bytes"), 20_480.0);
+        assert_eq!(readings.iter().filter(|reading| !reading.counter).count(), 1);
+        assert_eq!(readings.len(), 4);
     }
 
     #[test]

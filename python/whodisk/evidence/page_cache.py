@@ -1,0 +1,83 @@
+"""What the kernel counted of its page cache while a case was recorded: what it gave up, what it had to read again, and who emptied it.
+
+The counters are those of /proc/vmstat (mm/vmstat.c), of the whole machine: `pgsteal_file`, `workingset_refault_file` (mm/workingset.c: a page that
+was evicted leaves a mark, which the next reader of it finds), `drop_pagecache` (fs/drop_caches.c) and `nr_free_pages`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import REFAULTED_MIN
+from whodisk.reading.views import without_volumes_sql
+
+_COUNTED = {
+    "evicted": "evicted_file_bytes_per_s",
+    "refaulted": "refaulted_file_bytes_per_s",
+    "drops": "page_cache_drops_per_s",
+}
+_FREE = "free_memory_bytes"
+
+
+@dataclass(frozen=True)
+class PageCache:
+    """Sums over the measured window, bytes."""
+
+    evicted: float
+    refaulted: float
+    #: The least that was free at any look.
+    free: float
+    #: What disks read, for everybody.
+    read: float
+    #: How often somebody told the kernel to drop its page cache, and from when on, ns since the start.
+    drops: int
+    first_drop_ns: float
+
+    @property
+    def refaulted_part(self) -> float:
+        """Part of what disks read that had been in memory and was evicted, 0 to 1: at least so much, as some reads pass the cache by."""
+        return min(1.0, self.refaulted / self.read) if self.read > 0 else 0.0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether pages were evicted as fast as they were read, and most of what was read had been there before, while more memory was free than was
+        evicted: then it is no lack of memory but the limit of a group."""
+        much = REFAULTED_MIN * self.read
+        return self.read > 0 and self.refaulted >= much and self.evicted >= much and self.free >= self.evicted
+
+
+def page_cache(context: Context) -> PageCache | None:
+    """The account of a recording; None of a case without these counters, or without requests."""
+    survey = context.survey
+    if "block" not in context.surveys:
+        return None
+    names = ", ".join(f"'{name}'" for name in (*_COUNTED.values(), _FREE))
+    samples = context.case.rows(
+        f"""SELECT metric, time_ns, value,
+  value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY metric ORDER BY time_ns), time_ns - 1000000000)) / 1e9 AS grown
+FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000} ORDER BY time_ns"""
+    )
+    free = [float(row["value"] or 0) for row in samples if row["metric"] == _FREE]
+    if not free:
+        return None
+    grown = {
+        name: [
+            (int(row["time_ns"] or 0), float(row["grown"] or 0)) for row in samples if row["metric"] == metric
+        ]
+        for name, metric in _COUNTED.items()
+    }
+    sums = {name: sum(value for _, value in rows) for name, rows in grown.items()}
+    # A sample tells what happened since the one before.
+    dropped = [time_ns - 1_000_000_000 for time_ns, value in grown["drops"] if value > 0]
+    read = context.case.rows(
+        f"SELECT sum(size_bytes) AS bytes FROM measured WHERE layer = 'block' AND op = 'read' AND {without_volumes_sql(context.case)}"
+    )[0]
+    return PageCache(
+        evicted=sums["evicted"],
+        refaulted=sums["refaulted"],
+        free=min(free),
+        read=float(read["bytes"] or 0),
+        drops=round(sums["drops"]),
+        first_drop_ns=float(dropped[0]) if dropped else float("inf"),
+    )
