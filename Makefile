@@ -86,10 +86,10 @@ test: ## all tests; prints what was skipped and why
 	export WHODISK_SKIPS=$(CURDIR)/target/skips.tsv WHODISK_RETRIES=$(CURDIR)/target/retries.tsv; \
 	rm -f "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; failed=0; \
 	cargo test --release --workspace --no-fail-fast || failed=1; \
-	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(vm or beside or not (root or alone)) and not slow' || failed=1; \
-	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (vm or beside or slow)' || failed=1; \
+	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(beside or not (root or alone)) and not (vm or slow)' || failed=1; \
+	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (beside or vm or slow)' || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \
-	echo "left out, because they take minutes: long tests (make test-long), most tests in the emulated machine (make test-vm)"; \
+	echo "left out, because they take minutes: long tests (make test-long), the tests in the emulated machine (make test-vm)"; \
 	exit $$failed
 
 .PHONY: test-long

@@ -85,8 +85,8 @@ def of_import(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "kind",
     [
-        "model",
-        pytest.param("imported", marks=pytest.mark.slow),
+        pytest.param("model", marks=pytest.mark.slow),
+        "imported",
         pytest.param("experiment", marks=pytest.mark.slow),
     ],
 )

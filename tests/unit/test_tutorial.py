@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: How many commands each has.
 PAGES = [
-    pytest.param("tutorial", 7, id="one-drive-of-many"),
-    pytest.param("slow-commits", 5, id="slow-commits", marks=pytest.mark.slow),
+    pytest.param("tutorial", 7, id="one-drive-of-many", marks=pytest.mark.slow),
+    pytest.param("slow-commits", 5, id="slow-commits"),
     pytest.param("cloud-limit", 6, id="cloud-limit", marks=pytest.mark.slow),
 ]
 

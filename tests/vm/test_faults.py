@@ -23,7 +23,7 @@ from tests.vm.cases import (
 )
 from tests.vm.faults import Run
 
-pytestmark = [pytest.mark.vm, pytest.mark.slow]
+pytestmark = pytest.mark.vm
 
 
 @pytest.mark.parametrize("level", ["raid0", "raid5"])

@@ -13,7 +13,7 @@ from tests.vm.cases import chains, reads_per_device, rows
 from tests.vm.faults import Run
 from tests.vm.machine import Hardware, Machine, agent_path
 
-pytestmark = [pytest.mark.vm, pytest.mark.slow]
+pytestmark = pytest.mark.vm
 
 #: Recordings in one boot, unless WHODISK_STARTS says it; `make test-starts` asks for 200.
 STARTS = 3

@@ -10,7 +10,6 @@ from tests.vm.faults import Run
 pytestmark = pytest.mark.vm
 
 
-@pytest.mark.slow
 def test_schedulers_of_6_12(schedulers_6_12: Run) -> None:
     """NVMe with one queue and virtio-blk on a machine with one CPU: drives that get mq-deadline unless told otherwise."""
     check_schedulers(schedulers_6_12, left_with="mq-deadline")

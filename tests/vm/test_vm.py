@@ -23,7 +23,7 @@ from tests.vm.cases import (
 )
 from tests.vm.faults import Run
 
-pytestmark = [pytest.mark.vm, pytest.mark.slow]
+pytestmark = pytest.mark.vm
 
 
 def test_agent_joins_its_own_operations(stored: dict[str, Run]) -> None:
