@@ -102,6 +102,57 @@ def test_what_another_device_serves_is_no_proof() -> None:
     assert above is not None and above.p_value == accused.p_value
 
 
+def test_what_has_no_value_is_neither_among_the_slow_nor_among_the_others() -> None:
+    """One write in three makes a request, and the device has one queue, or two: a slow write has a request, which says nothing of its queue."""
+    rng = np.random.default_rng(13)
+    requests = rng.random(6_000) < 0.35
+    chosen = np.concatenate((rng.choice(np.flatnonzero(requests), 44), np.flatnonzero(~requests)[:6]))
+    for queues, accused in (
+        (np.zeros(6_000, np.int64), None),
+        (rng.integers(0, 2, 6_000), None),
+        (np.where(np.isin(np.arange(6_000), chosen), 0, rng.integers(0, 2, 6_000)), ("hardware queue",)),
+    ):
+        queue = np.where(requests, queues.astype(str), "")
+        usual = items({"hardware queue": queue}, 1.0)
+        seen = items({"hardware queue": queue[chosen]}, 5.0)
+        found = strongest(seen, usual, [np.ones(6_000)], RULES)
+        told = found is not None and found.p_value < 0.01
+        assert (found.traits if found is not None and told else None) == accused
+    assert found is not None and found.share == pytest.approx(44 / 50)
+    assert found.chance == pytest.approx(22 / 50, abs=0.03)
+
+
+def test_a_trait_that_few_have_a_value_of_is_found_by_chance_as_seldom_as_any() -> None:
+    rng = np.random.default_rng(14)
+    told = 0
+    rules = Rules(199, 0.1, 4, 0.9)
+    for _ in range(60):
+        known = rng.random(2_000) < 0.3
+        queue = np.where(known, rng.integers(0, 4, 2_000).astype(str), "")
+        size = rng.integers(0, 3, 2_000).astype(str)
+        chosen = rng.choice(2_000, 40)
+        usual = items({"queue": queue, "size": size}, 1.0)
+        seen = items({"queue": queue[chosen], "size": size[chosen]}, 5.0)
+        found = strongest(seen, usual, [np.ones(2_000)], rules)
+        told += found is not None and found.p_value < 0.05
+    assert told <= 7
+
+
+@pytest.mark.parametrize(("queues", "expected"), [(1, {""}), (2, {"", "0", "1"})])
+def test_the_only_queue_of_a_device_is_no_trait(tmp_path: Path, queues: int, expected: set[str]) -> None:
+    path = Simulation(seed=5, seconds=1.0).write(tmp_path / "case")
+    file = path / "ops/layer=block/part-0.parquet"
+    table = pq.read_table(file, partitioning=None)
+    number = np.arange(table.num_rows)
+    # Every third request joined another one, and was not issued itself.
+    queue = pa.array((number % queues).astype(np.int32), mask=number % 3 == 0)
+    pq.write_table(table.set_column(table.schema.get_field_index("hctx"), "hctx", queue), file)
+    with Case(path) as case:
+        survey = survey_layer(case, "block")
+        rows = case.arrays(over_represented.traits_sql(survey, "judged", np.zeros(1, np.int64), False, 1e12))
+    assert set(rows["hardware_queue"].astype(str)) == expected
+
+
 def test_a_part_of_the_time_accuses_no_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a few slow episodes lie close together their thread was on one CPU: that is no reason."""
     path = (

@@ -60,9 +60,14 @@ TRAITS: dict[str, tuple[str, str | None]] = {
     "vector": ("coalesce(b.vector, m.vector)", "vector"),
     "submitting cpu": ("coalesce(m.cpu, b.cpu)", "config"),
     COMPLETING_CPU: ("coalesce(b.complete_cpu, m.complete_cpu)", "config"),
-    "hardware queue": ("coalesce(b.hctx, m.hctx)", "config"),
+    # The one queue of a device says no more than the device.
+    "hardware queue": ("CASE WHEN {queues} THEN coalesce(b.hctx, m.hctx) END", "config"),
     "time": ("CAST(floor((m.start_ns - {begin}) * 10.0 / {span}) AS INTEGER)", None),
 }
+#: Devices that were seen to use more hardware queues than one.
+SEVERAL_QUEUES = (
+    "SELECT device FROM block_ops WHERE device IS NOT NULL GROUP BY 1 HAVING count(DISTINCT hctx) > 1"
+)
 
 
 def run(context: Context) -> Result:
@@ -208,10 +213,18 @@ def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
     return drawn[:: max(1, len(drawn) // TRAIT_EPISODES_MAX)][:TRAIT_EPISODES_MAX]
 
 
-def traits_sql(survey: Survey, source: str, ids: Ints, linked: bool, reach: float) -> str:
+def traits_sql(
+    survey: Survey, source: str, ids: Ints, linked: bool, reach: float, requests: bool = True
+) -> str:
     """Traits of these operations and of some drawn from all, as text (empty = not observed), each with the request below it where links name it; and what shows how exposed they
     were: their stratum, and their time in each stage."""
-    fill = {"reach": repr(max(reach, 1.0)), "begin": survey.begin_ns, "span": survey.span_ns}
+    queues = f"{TRAITS['device'][0]} IN ({SEVERAL_QUEUES})" if requests else "FALSE"
+    fill = {
+        "reach": repr(max(reach, 1.0)),
+        "begin": survey.begin_ns,
+        "span": survey.span_ns,
+        "queues": queues,
+    }
     columns = ", ".join(
         f"coalesce(CAST({sql.format(**fill)} AS VARCHAR), '') AS {name.replace(' ', '_')}"
         for name, (sql, _) in TRAITS.items()
@@ -257,7 +270,9 @@ def _table(context: Context, slow_ids: Ints) -> Table:
     source = context.case.judged_above(
         survey.layer, int(context.slow.latency_ns.min()) - 1, drawn(survey.operations)
     )
-    return context.case.arrays(traits_sql(survey, source, slow_ids, linked, reach + 1))
+    return context.case.arrays(
+        traits_sql(survey, source, slow_ids, linked, reach + 1, "block" in context.surveys)
+    )
 
 
 def _items(table: Table, chosen: Ints | Bools, excess: Floats, stage: int, through_files: bool) -> Items:

@@ -16,13 +16,15 @@ Texts = npt.NDArray[np.str_]
 
 #: Values that fewer items have are looked at only where most of the chosen ones have them: by chance those never would.
 USUAL_MIN = 0.02
+#: What more of those that have a value would have by chance tells nothing.
+ALL_HAVE_IT = 0.95
 
 
 @dataclass(frozen=True)
 class Items:
     """Items with their traits, one array element each."""
 
-    #: Name of each trait -> its value; empty = not observed.
+    #: Name of each trait -> its value; empty = not observed, or there is none (what made no request has no queue): neither that value nor another.
     traits: Mapping[str, Texts]
     #: Items are compared with those of the same stratum only.
     stratum: Texts
@@ -47,7 +49,7 @@ class Shared:
 
     traits: tuple[str, ...]
     values: tuple[str, ...]
-    #: Part of the chosen items that have it, and the part that chance gives under the least favourable null model.
+    #: Part of the chosen items that have it, and the part that chance gives those that have a value, under the least favourable null model.
     share: float
     chance: float
     #: Standardized excess under that null model.
@@ -65,7 +67,7 @@ class Rules:
     rounds: int
     #: A part of the chosen items that has it beyond chance: (share - chance) / (1 - chance).
     attributable_min: float
-    #: Values that fewer chosen items have are not looked at.
+    #: Values that fewer chosen items have are not looked at, nor traits that fewer have a value of.
     count_min: int
     #: Two traits mean the same items if they agree in this part of them.
     same: float
@@ -99,11 +101,16 @@ class _Pools:
     def filled(self) -> Bools:
         return np.asarray(self.end > self.begin, np.bool_)
 
-    def chance(self, has: Bools) -> Floats:
-        """Chance of each chosen item's pool to give one that has it."""
-        held = np.concatenate(([0.0], np.cumsum(self.weight * has[self.order])))
-        part = (held[self.end] - held[self.begin]) / (self.sums[self.end] - self.sums[self.begin])
+    def chance(self, has: Bools, known: Bools) -> Floats:
+        """Chance of each chosen item's pool to give one that has it, among those that have a value; NaN: none there has."""
+        held, every = self._within(has), self._within(known)
+        part = np.where(every > 0, held / np.where(every > 0, every, 1.0), np.nan)
         return np.asarray(np.clip(part, 0.5 / len(self.order), 1.0), np.float64)
+
+    def _within(self, chosen: Bools) -> Floats:
+        """The weight of these in each pool."""
+        sums = np.concatenate(([0.0], np.cumsum(self.weight * chosen[self.order])))
+        return np.asarray(sums[self.end] - sums[self.begin], np.float64)
 
     def draw(self, rounds: int) -> Ints:
         """One usual item per chosen one, `rounds` times."""
@@ -118,15 +125,19 @@ class _Candidate:
     traits: tuple[str, ...]
     values: tuple[str, ...]
     has: Bools
+    #: Which chosen items have a value at all, and may be exchanged with some that have one.
+    known: Bools
     usual_has: Bools
-    #: Per null model: expected number of chosen items that have it, and its standard deviation.
+    usual_known: Bools
+    #: Per null model, for each chosen item: the chance that one of its pool has it, if that one has a value.
+    chances: Floats
+    #: Per null model: how many of those chosen items that have a value have it, and the standard deviation of that.
     expected: Floats
     spread: Floats
 
     @property
     def z(self) -> float:
-        scores = (self.has.sum() - self.expected) / np.maximum(self.spread, 1e-9)
-        return float(np.where(self.spread > 0, scores, 0.0).min())
+        return float(_standardized(self.has.sum(), self.expected, self.spread).min())
 
     @property
     def share(self) -> float:
@@ -137,8 +148,27 @@ class _Candidate:
         return float(self.expected.max() / len(self.has))
 
     @property
+    def varies(self) -> bool:
+        """Whether it could be otherwise, among those that have a value."""
+        return float(self.expected.max()) < ALL_HAVE_IT * float(self.known.sum())
+
+    @property
     def attributable(self) -> float:
         return (self.share - self.chance) / max(1e-9, 1.0 - self.chance)
+
+    def drawn(self, number: int, draws: Ints, known_min: int) -> Floats:
+        """The standardized excess of each round of draws, as `z` is of the chosen items: of those drawn that have a value."""
+        hits = self.usual_has[draws].sum(axis=1)
+        if self.usual_known.all():
+            return _standardized(hits, self.expected[number], self.spread[number])
+        known, chance = self.usual_known[draws].astype(np.float64), self.chances[number]
+        found = _standardized(hits, known @ chance, np.sqrt(known @ (chance * (1 - chance))))
+        return np.where(known.sum(axis=1) >= known_min, found, 0.0)
+
+
+def _standardized(hits: npt.ArrayLike, expected: npt.ArrayLike, spread: npt.ArrayLike) -> Floats:
+    scores = (np.asarray(hits) - expected) / np.maximum(spread, 1e-9)
+    return np.asarray(np.where(np.asarray(spread) > 0, scores, 0.0), np.float64)
 
 
 def strongest(chosen: Items, usual: Items, weights: Sequence[Floats], rules: Rules) -> Shared | None:
@@ -169,23 +199,20 @@ def strongest(chosen: Items, usual: Items, weights: Sequence[Floats], rules: Rul
     ]
     alike = [c for c in alike if c.z >= 0.7 * best.z] or [best]
     found = min(alike, key=lambda c: (len(c.traits), order.index(c.traits[0])))
-    p_value = max(
-        _p_value(found, number, pool, candidates, rules.rounds) for number, pool in enumerate(pools)
-    )
+    p_value = max(_p_value(found, number, pool, candidates, rules) for number, pool in enumerate(pools))
     has = np.zeros(len(kept), np.bool_)
     has[np.flatnonzero(kept)] = found.has
     return Shared(found.traits, found.values, found.share, found.chance, found.z, p_value, has)
 
 
 def _p_value(
-    found: _Candidate, number: int, pool: _Pools, candidates: Sequence[_Candidate], rounds: int
+    found: _Candidate, number: int, pool: _Pools, candidates: Sequence[_Candidate], rules: Rules
 ) -> float:
-    draws = pool.draw(rounds)
-    largest = np.full(rounds, -np.inf)
+    draws = pool.draw(rules.rounds)
+    largest = np.full(rules.rounds, -np.inf)
     for candidate in candidates:
         if candidate.spread[number] > 0:
-            hits = candidate.usual_has[draws].sum(axis=1)
-            np.maximum(largest, (hits - candidate.expected[number]) / candidate.spread[number], out=largest)
+            np.maximum(largest, candidate.drawn(number, draws, rules.count_min), out=largest)
     return drawn_p(largest, (found.has.sum() - found.expected[number]) / max(found.spread[number], 1e-9))
 
 
@@ -200,7 +227,7 @@ def _candidates(chosen: Items, usual: Items, pools: Sequence[_Pools], rules: Rul
         singles += [
             _candidate(chosen, usual, pools, (trait,), (str(value),)) for value in often if str(value)
         ]
-    varied = [s for s in singles if s.chance < 0.95]
+    varied = [s for s in singles if s.varies and s.known.sum() >= rules.count_min]
     pairs = []
     for first, second in itertools.combinations(varied, 2):
         usual_enough = min(first.chance, second.chance) >= rules.attributable_min**2
@@ -226,15 +253,30 @@ def _candidate(
     values: tuple[str, ...],
 ) -> _Candidate:
     has, usual_has = _has(chosen, traits, values), _has(usual, traits, values)
-    chances = [pool.chance(usual_has) for pool in pools]
+    usual_known = _known(usual, traits)
+    chances = np.array([pool.chance(usual_has, usual_known) for pool in pools])
+    # One that may be exchanged with none that has a value is compared with nothing.
+    known = _known(chosen, traits) & ~np.isnan(chances).any(axis=0)
+    chances = np.nan_to_num(chances)
     return _Candidate(
         traits,
         values,
-        has,
+        has & known,
+        known,
         usual_has,
-        np.array([chance.sum() for chance in chances]),
-        np.array([np.sqrt((chance * (1 - chance)).sum()) for chance in chances]),
+        usual_known,
+        chances,
+        (chances * known).sum(axis=1),
+        np.sqrt((chances * (1 - chances) * known).sum(axis=1)),
     )
+
+
+def _known(items: Items, traits: tuple[str, ...]) -> Bools:
+    """Which items have a value of all these traits."""
+    known = np.ones(len(items), np.bool_)
+    for trait in traits:
+        known &= items.traits[trait] != ""
+    return known
 
 
 def _has(items: Items, traits: tuple[str, ...], values: tuple[str, ...]) -> Bools:
