@@ -38,15 +38,65 @@ def test_a_flush_is_no_witness_of_its_own_request(
     path = write_case(
         tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": WRITES * 50 * MS}
     )
+    assert part_still(path, BLOCK_ID_BASE | np.arange(0, 2 * WRITES, 2)) == expected
+
+
+@pytest.mark.parametrize(("offset_ms", "expected"), [(12, 0.0), (2, None), (39.7, None)])
+def test_a_request_that_came_and_went_meanwhile_is_a_witness_that_the_device_went_on(
+    tmp_path: Path, offset_ms: float, expected: float | None
+) -> None:
+    """Of two writers one waits 40 ms, and a request of the other takes 0.2 ms meanwhile: none is under way at the middle. One that completes before the
+    device can have paused, or when it goes on again, shows nothing."""
+    start = np.arange(WRITES) * 50 * MS
+    latency = np.array([40 * MS, MS // 5] * WRITES)
+    columns = {
+        "op_id": BLOCK_ID_BASE | np.arange(2 * WRITES),
+        "start_ns": np.column_stack([start, start + int(offset_ms * MS)]).ravel(),
+        "latency_ns": latency,
+        "op": "write",
+        "device": "sda",
+        "size_bytes": 4096,
+        "queue_ns": 0,
+        "device_ns": latency,
+    }
+    path = write_case(
+        tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": WRITES * 50 * MS}
+    )
+    assert part_still(path, BLOCK_ID_BASE | np.arange(0, 2 * WRITES, 2)) == expected
+
+
+def test_quick_others_outweigh_two_slow_ones_that_waited_together(tmp_path: Path) -> None:
+    """Ten pairs wait for the same 20 ms; beside thirty single waits others come and go: the device did not pause as a whole."""
+    paired, single = np.arange(10) * 50 * MS, (10 + np.arange(30)) * 50 * MS
+    start = np.concatenate([paired, paired + MS, single, single + 10 * MS])
+    latency = np.concatenate(
+        [np.full(10, 21 * MS), np.full(10, 20 * MS), np.full(30, 20 * MS), np.full(30, MS // 5)]
+    )
+    order = np.argsort(start)
+    columns = {
+        "op_id": BLOCK_ID_BASE | np.arange(80),
+        "start_ns": start[order],
+        "latency_ns": latency[order],
+        "op": "read",
+        "device": "sda",
+        "size_bytes": 4096,
+        "queue_ns": 0,
+        "device_ns": latency[order],
+    }
+    path = write_case(tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": 2000 * MS})
+    late = BLOCK_ID_BASE | np.flatnonzero(latency[order] > MS)
+    assert part_still(path, late) == pytest.approx(20 / 50)
+
+
+def part_still(path: Path, ids: np.ndarray) -> float | None:
     with Case(path) as case:
-        ids = BLOCK_ID_BASE | np.arange(0, 2 * WRITES, 2)
         context = SimpleNamespace(
             case=case,
             layer="block",
             slow=SimpleNamespace(op_id=ids),
             surveys={"block": survey_layer(case, "block")},
         )
-        assert stood_still(context, "sda", np.ones(WRITES, np.bool_)) == expected  # type: ignore[arg-type]
+        return stood_still(context, "sda", np.ones(len(ids), np.bool_))  # type: ignore[arg-type]
 
 
 def test_requests_that_wait_together_are_one_witness(tmp_path: Path) -> None:
@@ -65,14 +115,7 @@ def test_requests_that_wait_together_are_one_witness(tmp_path: Path) -> None:
     path = write_case(
         tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": WRITES * 50 * MS}
     )
-    with Case(path) as case:
-        context = SimpleNamespace(
-            case=case,
-            layer="block",
-            slow=SimpleNamespace(op_id=BLOCK_ID_BASE | (WRITES + np.arange(5))),
-            surveys={"block": survey_layer(case, "block")},
-        )
-        assert stood_still(context, "sda", np.ones(5, np.bool_)) is None  # type: ignore[arg-type]
+    assert part_still(path, BLOCK_ID_BASE | (WRITES + np.arange(5))) is None
 
 
 def test_operations_that_overlap_waited_for_one_turn() -> None:

@@ -92,6 +92,7 @@ WHERE NOT open AND device = {quoted(device)} ORDER BY 1, 2"""
 def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     """Of slow operations that waited while the device had others to serve, the part in which it served nobody for half of the wait or longer.
 
+    Others are those under way at the middle of a wait, and those that came and went meanwhile: quick ones are seldom under way at a given moment.
     None: the requests below were not recorded, or too few episodes show it.
     """
     requests = requests_of(context, device)
@@ -102,15 +103,31 @@ def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     data = context.case.arrays(requests_sql(context, ids, [device]))
     begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
     # A flush command belongs to the request that asked for it: these two are not each other's witness.
-    begun, ended = requests.begin_ns[~requests.flush], np.sort(requests.end_ns[~requests.flush])
+    begun, each_end = requests.begin_ns[~requests.flush], requests.end_ns[~requests.flush]
+    ended = np.sort(each_end)
     middle = begin + (end - begin) // 2
     under_way = np.searchsorted(begun, middle, side="right") - np.searchsorted(ended, middle, side="right")
-    telling = under_way > 1
+    passing = came_and_went(begin, end, begun, each_end)
+    telling = (under_way > 1) | passing
     # Requests that wait together wait for one thing.
     if not telling.any() or episodes(begin[telling], end[telling]).max() + 1 < SERVED_TELLING_MIN:
         return None
     _, silence = silences(begin[telling], end[telling], ended)
-    return float((silence >= SERVED_SILENCE_MAX).mean())
+    return float(((silence >= SERVED_SILENCE_MAX) & ~passing[telling]).mean())
+
+
+def came_and_went(begin_ns: Ints, end_ns: Ints, begun_ns: Ints, ended_ns: Ints) -> Bools:
+    """Whether another request began and completed in the middle half of each wait; `begun_ns` in order, `ended_ns` of the same requests.
+
+    A device that pauses completes none that came after. In the first quarter it may not have paused yet, and in the last one it may go on.
+    """
+    quarter = (end_ns - begin_ns) // 4
+    low = np.searchsorted(begun_ns, begin_ns + quarter, side="left")
+    high = np.searchsorted(begun_ns, end_ns - quarter, side="right")
+    found = np.zeros(len(begin_ns), np.bool_)
+    for number in np.flatnonzero(high > low):
+        found[number] = ended_ns[low[number] : high[number]].min() <= end_ns[number] - quarter[number]
+    return found
 
 
 def requests_sql(context: Context, op_ids: Ints, devices: list[str]) -> str:
