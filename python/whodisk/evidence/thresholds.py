@@ -997,7 +997,7 @@ AHEAD_TOLD_MIN = row(
     8,
     "requests",
     CHOSEN,
-    "Of an operation that waited in a queue it is said what was ahead of it from this many requests on.",
+    "Of an operation that waited in a queue it is said what was ahead of it from this many requests on, and of one that waited for a device what another program had there.",
 )
 EPISODES_KEPT_MIN = row(
     "EPISODES_KEPT_MIN",

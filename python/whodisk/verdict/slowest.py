@@ -12,7 +12,7 @@ from whodisk.detectors.thresholds import (
     USUAL_MAX,
     WORSE_MIN,
 )
-from whodisk.evidence.ahead import ahead_of
+from whodisk.evidence.ahead import ahead_of, beside_of
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import fired_of
 from whodisk.evidence.slowest import Episode
@@ -34,8 +34,13 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
     number, longest = STAGES.index(episode.stage), int(np.argmax(episode.stage_ns))
     # One that is no longer than most of its kind lost next to nothing, wherever that was: its time is in its longest stage.
     usual = number != longest and not episode.apart and episode.latency_ns < USUAL_MAX * episode.typical_ns
-    ahead = ahead_of(context, episode) if cause is NOTHING and episode.stage == "queue" else None
-    said, certain = (cause.said, cause.certain) if ahead is None else (ahead.said, True)
+    said, certain = cause.said, cause.certain
+    if cause is NOTHING and episode.stage == "queue":
+        ahead = ahead_of(context, episode)
+        said, certain = (said, certain) if ahead is None else (ahead.said, True)
+    if cause is NOTHING and episode.stage == "device":
+        beside = beside_of(context, episode)
+        said, certain = (said, certain) if beside is None else (beside.said, beside.certain)
     return Slowest(
         start_ns=episode.start_ns,
         latency_ns=episode.latency_ns,
