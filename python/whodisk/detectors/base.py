@@ -75,6 +75,8 @@ class Candidate:
     #: 99th percentile of the operations over what it would be without this culprit; None = not known. Several findings stand in this
     #: order if it is known of all of them.
     p99_ratio: float | None = None
+    #: What `share_of_latency` is a part of, ns, where that is the time of threads; None: the time of all operations. Orders findings.
+    of_ns: float | None = None
     #: Where `share_of_latency` is only the least that it can be: what it is with what such things usually do. Orders findings, no more.
     likely_share: float | None = None
     #: Part of the operations that were not made because of it, where that was counted. Orders findings where a workload falls behind its rate.

@@ -44,6 +44,7 @@ def of_time_lost(
         effect=Effect(metric, held.share, "1", held.low, held.high),
         share_of_excess=held.share,
         share_of_latency=held.share,
+        of_ns=held.threads_ns,
         p_value=0.0,
         episodes=held.windows,
         evidence=evidence,

@@ -234,6 +234,7 @@ FROM judged WHERE layer = '{context.layer}' AND latency_ns >= {least_ns} AND op_
         effect=Effect("longest over typical", longest.latency_ns / max(1.0, longest.typical_ns), "x"),
         share_of_excess=min(1.0, in_stage),
         share_of_latency=min(1.0, lost_ns / max(1.0, _whole_ns(context, group))),
+        of_ns=_whole_ns(context, group),
         p_value=0.0,
         episodes=len(group.episodes),
         evidence=ran,

@@ -241,6 +241,8 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         share_of_latency=max(
             stops.share_of_latency, shares.latency, unmade if fewer else 0.0, behind if waited else 0.0
         ),
+        # The most that any of these is a part of.
+        of_ns=max(context.survey.latency_ns, context.threads_ns),
         p_value=0.0 if counted else stops.p_value,
         basis="measured" if counted else "inferred",
         summed=counted,

@@ -54,6 +54,8 @@ class TimeLost:
     #: Typical time each of them lost, ns.
     each_ns: float
     unit: str = "operation"
+    #: The time of submitting threads, ns, where that is what `share` is a part of.
+    threads_ns: float | None = None
 
     @property
     def times(self) -> str:
@@ -111,7 +113,7 @@ FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_n
     each = placed(data["block"], data["each_ns"], LOSS_BLOCKS, np.nan)
     whole = threads_time(context, tids)
     held = weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
-    return held and replace(held, unit="wait")
+    return held and replace(held, unit="wait", threads_ns=float(whole.sum()))
 
 
 def threads_time(context: Context, tids: list[int]) -> Floats:

@@ -84,7 +84,7 @@ class Corrected:
 
     accepted: list[tuple[Candidate, Finding]]
     #: What was read off the record and none of them reports.
-    measured: list[Finding]
+    measured: list[tuple[Candidate, Finding]]
     #: A sentence for each claim that is worth one and accuses nobody.
     told: list[str]
     explained: Bools
@@ -210,7 +210,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         explained |= candidate.explains
     return Corrected(
         accepted,
-        [_proven(context, _finding(context, name, c, None)) for name, c in untold],
+        [(c, _proven(context, _finding(context, name, c, None))) for name, c in untold],
         told,
         explained,
         {_key(name, c) for name, c, q_value in judged if _holds(c, q_value)},
@@ -267,11 +267,12 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
                 context.keeps_rate and not from_submit,
                 from_submit,
                 lambda candidate: _played_again(context, candidate),
-            )
-            + corrected.measured,
+                corrected.measured,
+                context.survey.latency_ns,
+            ),
             key=lambda finding: finding.answers != "trigger",
         ),
-        claims=[finding for _, finding in corrected.accepted] + corrected.measured,
+        claims=[finding for _, finding in corrected.accepted + corrected.measured],
         declined=heard.declined,
         minor=corrected.told + [line for result in results for line in [*result.observed, *result.compared]],
         compared=[line for result in results for line in result.compared],

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from whodisk.detectors.base import Candidate
-from whodisk.detectors.thresholds import MERGED_SHARE_MAX, MET_MIN, PLAYED_AGAIN_MIN
+from whodisk.detectors.thresholds import (
+    MERGED_SHARE_MAX,
+    MET_MIN,
+    PLAYED_AGAIN_MIN,
+    SHARE_OF_LATENCY_FLOOR,
+    WORSE_MIN,
+)
 from whodisk.findings import Culprit, Evidence, Finding
 
 
@@ -15,8 +21,11 @@ def merge(
     keeps_rate: bool = False,
     falls_behind: bool = False,
     played_again: Callable[[Candidate], float | None] | None = None,
+    singles: Sequence[tuple[Candidate, Finding]] = (),
+    latency_ns: float = 0.0,
 ) -> list[Finding]:
-    """The findings that are left when each cause reports its consequences, what does most harm first (see `_harm`).
+    """The findings that are left when each cause reports its consequences, what does most harm first (see `_harm`); then the `singles`, which report
+    single operations, each before what costs less than it (see `_passes`). `latency_ns` is the time of all operations.
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
@@ -26,8 +35,7 @@ def merge(
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
-    merged: list[tuple[float, Finding]] = []
-    groups: list[list[Candidate]] = []
+    merged: list[tuple[float, _Group]] = []
     for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
@@ -36,24 +44,66 @@ def merge(
         known = [c for c in whole if c.p99_ratio is not None]
         # Where only the 99th percentile counts, who knows it decides.
         harm = max(_harm(c, keeps_rate, falls_behind) for c in (known if keeps_rate and known else whole))
-        merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
-        groups.append(whole)
+        merged.append((harm, _Group(_with(cause, [accepted[n][1] for n in told]), whole)))
     if falls_behind and played_again is not None and len(merged) > 1:
         again = [
-            max((ratio for c in whole if (ratio := played_again(c)) is not None), default=None)
-            for whole in groups
+            max((ratio for c in group.claims if (ratio := played_again(c)) is not None), default=None)
+            for _, group in merged
         ]
         harms = [harm if ratio is None else ratio for ratio, (harm, _) in zip(again, merged, strict=True)]
         first, second, *_ = sorted(harms, reverse=True)
         # What is much the same that way may be so because a run that is played again knows no syncs, and only what was seen to be lost.
         if first >= PLAYED_AGAIN_MIN * second:
-            merged = [(harm, finding) for harm, (_, finding) in zip(harms, merged, strict=True)]
-    merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
-    return [finding for _, finding in merged]
+            merged = [(harm, group) for harm, (_, group) in zip(harms, merged, strict=True)]
+    merged.sort(key=lambda pair: (-pair[0], -pair[1].finding.share_of_latency))
+    order = [group for _, group in merged]
+    for candidate, finding in singles:
+        single = _Group(finding, [candidate])
+        place = len(order)
+        # Where the workload keeps its rate, time is not what counts.
+        while not keeps_rate and place and _passes(single, order[place - 1], latency_ns):
+            place -= 1
+        order.insert(place, single)
+    return [group.finding for group in order]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A finding, and all claims that it reports."""
+
+    finding: Finding
+    claims: list[Candidate]
+
+    def lost_ns(self, latency_ns: float) -> float:
+        """What it cost operations and threads, together."""
+        return max(_share(c) * (latency_ns if c.of_ns is None else c.of_ns) for c in self.claims)
+
+    def moves_p99(self) -> bool:
+        """Whether it makes the 99th percentile as much worse as makes a case slow, and that counts."""
+        told = self.finding.worse.get("p99")
+        seen = told["with"] / max(1.0, told["without"]) if told else 1.0
+        return any(_counts_p99(c) and max(c.p99_ratio or 1.0, seen) >= 1 + WORSE_MIN for c in self.claims)
+
+
+def _passes(single: _Group, other: _Group, latency_ns: float) -> bool:
+    """Whether single operations stand before another finding: they cost more time, and it does nothing to the 99th percentile that they do not show.
+
+    What was read off the record of one operation says nothing of others, so it stands behind what makes many of them worse."""
+    return not other.moves_p99() and single.lost_ns(latency_ns) > other.lost_ns(latency_ns)
+
+
+def _share(candidate: Candidate) -> float:
+    return max(candidate.share_of_latency, candidate.likely_share or 0.0)
+
+
+def _counts_p99(candidate: Candidate) -> bool:
+    """Whether what it does to the 99th percentile says more than what it costs: from the part of all latency on that is worth mentioning. Among operations
+    of very different lengths the percentile is that of short ones, and doubles for a thousandth of the time that others cost."""
+    return _share(candidate) >= SHARE_OF_LATENCY_FLOOR
 
 
 def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool) -> float:
-    """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
+    """How many times worse it makes things: the 99th percentile, where that is known and counts (`_counts_p99`), or the mean, whichever suffers more.
 
     The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
     counts; where it falls behind its rate, operations are later and later for want of throughput, and only the mean counts, or the operations that
@@ -63,9 +113,8 @@ def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool) -> float:
         return 1.0 / (1.0 - min(candidate.unmade, MERGED_SHARE_MAX))
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
-    share = max(candidate.share_of_latency, candidate.likely_share or 0.0)
-    mean = 1.0 / (1.0 - min(share, MERGED_SHARE_MAX))
-    return mean if falls_behind else max(candidate.p99_ratio or 1.0, mean)
+    mean = 1.0 / (1.0 - min(_share(candidate), MERGED_SHARE_MAX))
+    return mean if falls_behind or not _counts_p99(candidate) else max(candidate.p99_ratio or 1.0, mean)
 
 
 def _with(cause: Finding, consequences: list[Finding]) -> Finding:

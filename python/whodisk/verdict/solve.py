@@ -181,7 +181,7 @@ def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list
     """What fired a trigger, out of a case with too few operations for any other verdict: single operations need no others."""
     context = _context(case, surveys, layer, None, [])
     heard = Heard([(outliers.DETECTOR.name, outliers.run(context))], [])
-    findings = [f for f in correct(context, accuse(heard)).measured if f.answers == "trigger"]
+    findings = [f for _, f in correct(context, accuse(heard)).measured if f.answers == "trigger"]
     operations = surveys[layer].operations
     fired = fired_said(context)
     expectations = [check(limit, surveys[layer]) for limit in limits]
