@@ -166,6 +166,71 @@ def test_single_calls_that_slept_for_a_slow_request_were_held_at_its_device(
     assert f"in the {stage} stage" in claims
 
 
+@pytest.mark.parametrize(("later_us", "stage"), [(40, "device"), (-40, "fs"), (2_000, "fs")])
+def test_of_several_slow_requests_the_one_that_completed_when_the_sleep_ended_held_it(
+    tmp_path: Path, later_us: int, stage: str
+) -> None:
+    """Two opens sleep for seconds until the journal has written a buffer, while writeback has forty requests at the same slow device."""
+    opens, each = 4000, 2 * MS
+    start = np.arange(opens) * each
+    latency = np.full(opens, 60 * US)
+    late = np.array([900, 2600])
+    latency[late] = 1640 * MS
+    start = np.cumsum(latency + each) - latency
+    common: dict[str, Any] = {"pid": 4300, "tid": 4300, "comm": "ftpd"}
+    calls = common | {
+        "op_id": SYSCALL_ID_BASE | np.arange(opens),
+        "start_ns": start,
+        "latency_ns": latency,
+        "op": "open",
+        "fs_ns": latency,
+    }
+    end = start[late] + latency[late] - later_us * US
+    journal = (start[late] - 100 * MS, end - start[late] + 100 * MS)
+    others = (np.repeat(start[late] - 500 * MS, 40), np.tile(2_150 * MS + np.arange(40) * 3 * MS, 2))
+    quick = (np.arange(2_000) * 4 * MS, np.full(2_000, 200 * US))
+    begin, took = (np.concatenate(each) for each in zip(journal, others, quick, strict=True))
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(len(begin)),
+        "start_ns": begin,
+        "latency_ns": took,
+        "op": "write",
+        "device": "sda",
+        "size_bytes": 4096,
+        "comm": ["jbd2/sda-8"] * 2 + ["kworker/u8:9"] * (len(begin) - 2),
+        "pid": 7,
+        "tid": 7,
+        "queue_ns": 0,
+        "device_ns": took,
+        "interrupt_ns": 0,
+    }
+    waits = [
+        common
+        | {
+            "cpu": 0,
+            "start_ns": int(start[at]),
+            "duration_ns": 1640 * MS,
+            "state": "blocked",
+            "cause": "do_get_write_access",
+        }
+        for at in late
+    ]
+    path = write_case(
+        tmp_path / "case",
+        syscall=calls,
+        block=block,
+        tables={"waits": waits},
+        devices=("sda",),
+        meta={"duration_ns": int(start[-1] + MS)},
+    )
+    verdict = solve(path)
+    assert f"in the {stage} stage" in verdict.findings[0].claim
+    if stage == "device":
+        assert verdict.slowest[0].what == "its thread slept until a write of jbd2/sda-8 completed"
+        assert (verdict.slowest[0].device, verdict.slowest[0].certain) == ("sda", True)
+        assert "device:sda" not in [item.what for item in verdict.cleared]
+
+
 def queued(path: Path, comm: str, each_us: float, slow_us: float | None = None) -> Path:
     """Reads of 60 us; five wait in the queue for 9 ms, behind ten requests of `comm` that the device serves meanwhile, of `each_us`; of one of them for `slow_us`."""
     rng = np.random.default_rng(31)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from whodisk.evidence.asleep_for_requests import slept_for
+from whodisk.evidence.asleep_for_requests import Request, slept_for
 from whodisk.evidence.slowest import APP, BELOW, Episode, columns_of
 from whodisk.evidence.surroundings import NOTHING, Cause, Times, causes_of, is_elsewhere
 from whodisk.evidence.survey import Survey
@@ -111,16 +111,26 @@ def _at_requests(
     episodes = [found[number][0] for number in asleep]
     tid, begin, end = columns_of(episodes, "tid", "start_ns", "end_ns")
     requests = slept_for(case, tid, begin, end, np.array([episode.excess_ns[FS] for episode in episodes]))
-    moved = {}
+    moved, waited_for = {}, {}
     for place, request in requests.items():
         episode = episodes[place]
+        waited_for[asleep[place]] = request
         held = {"queue": request.queue_ns, "device": request.device_ns}
         parts = tuple(held.get(stage, 0.0) for stage in HELD_IN)
         moved[asleep[place]] = _moved(episode, _Other(episode.tid, episode.comm, request.device, parts), FS)
     causes = causes_of(case, survey, list(moved.values())) if moved else []
     for (number, episode), cause in zip(moved.items(), causes, strict=True):
-        found[number] = episode, cause
+        found[number] = episode, _for_request(cause, waited_for[number])
     return found
+
+
+def _for_request(cause: Cause, request: Request) -> Cause:
+    """The same; where nothing is known of the device then, whose request it was."""
+    if cause is not NOTHING or not request.comm:
+        return cause
+    return Cause(
+        "request", request.comm, f"its thread slept until a {request.op} of {request.comm} completed", True
+    )
 
 
 def _of_other(cause: Cause, other: _Other) -> Cause:

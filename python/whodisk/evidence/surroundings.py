@@ -62,7 +62,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, `request` (of somebody else, that it slept for), or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str

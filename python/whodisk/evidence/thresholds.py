@@ -1036,7 +1036,14 @@ REQUESTS_RARE_MAX = row(
     0.05,
     "share of the requests of a device",
     CHOSEN,
-    "A call that slept for I/O waited for the one request that was under way then, if no more of its device's requests are that long.",
+    "A call that slept for I/O waited for the one request that was under way then, if no more of its device's requests are that long; or for one of several, if there is no larger chance that it ended when the sleep did.",
+)
+WOKE_NS = row(
+    "WOKE_NS",
+    200_000,
+    "ns",
+    CHOSEN,
+    "A thread that slept for I/O is woken at most this long after the request completed: an interrupt, and a turn of whoever takes completions.",
 )
 HELD_CALL_PART_MIN = row(
     "HELD_CALL_PART_MIN",
