@@ -20,19 +20,27 @@ SYNCS, LATE = 400, 217
 
 
 @pytest.mark.parametrize(
-    ("comm", "writes", "always", "told"),
+    ("op", "comm", "writes", "always", "told"),
     [
-        ("python", 120, False, ("beside 120 writes of python, 150 MiB", True)),
+        ("sync", "python", 120, False, ("beside 120 writes of python, 150 MiB", True)),
         # It is there all the time, and other syncs were quick.
-        ("python", 120, True, ("beside 120 writes of python, 150 MiB", False)),
-        ("python", 3, False, (NOTHING_OBSERVED, False)),
+        ("sync", "python", 120, True, ("beside 120 writes of python, 150 MiB", False)),
+        ("sync", "python", 3, False, (NOTHING_OBSERVED, False)),
         # What the kernel writes out may be the program's own.
-        ("kworker/u8:2", 120, False, (NOTHING_OBSERVED, False)),
-        ("gokv", 120, False, (NOTHING_OBSERVED, False)),
+        ("sync", "kworker/u8:2", 120, False, (NOTHING_OBSERVED, False)),
+        ("sync", "gokv", 120, False, (NOTHING_OBSERVED, False)),
+        (
+            "flush",
+            "python",
+            120,
+            False,
+            ("the device flushed its cache beside 120 writes of python, 150 MiB", True),
+        ),
+        ("flush", "python", 120, True, ("the device flushed its cache", True)),
     ],
 )
 def test_a_sync_waited_beside_writes_of_another_program(
-    tmp_path: Path, comm: str, writes: int, always: bool, told: tuple[str, bool]
+    tmp_path: Path, op: str, comm: str, writes: int, always: bool, told: tuple[str, bool]
 ) -> None:
     """One of 400 syncs takes 60 ms at the device, while somebody had writes there that were issued after it: nothing was ahead of it."""
     start = np.arange(SYNCS) * 100 * MS
@@ -43,7 +51,7 @@ def test_a_sync_waited_beside_writes_of_another_program(
         "op_id": SYSCALL_ID_BASE | np.arange(SYNCS),
         "start_ns": start,
         "latency_ns": latency,
-        "op": "sync",
+        "op": op,
         "device": "sda",
         "comm": "gokv",
         "pid": 10,

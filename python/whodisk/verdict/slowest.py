@@ -38,9 +38,13 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
     if cause is NOTHING and episode.stage == "queue":
         ahead = ahead_of(context, episode)
         said, certain = (said, certain) if ahead is None else (ahead.said, True)
-    if cause is NOTHING and episode.stage == "device":
+    if episode.stage == "device" and (cause is NOTHING or cause.state == "flush"):
         beside = beside_of(context, episode)
-        said, certain = (said, certain) if beside is None else (beside.said, beside.certain)
+        if beside is not None and cause is NOTHING:
+            said, certain = beside.said, beside.certain
+        elif beside is not None and beside.certain:
+            # How long a flush takes depends on what others write meanwhile.
+            said = f"{said} {beside.said}"
     return Slowest(
         start_ns=episode.start_ns,
         latency_ns=episode.latency_ns,
