@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 
 TID, COMM = 4300, "fio"
 
@@ -210,3 +210,87 @@ def two_reads_missed_the_cache(seed: int, path: Path) -> Path:
     app = _laid_out(app, rng.exponential(100_000, 12_000).astype(np.int64))
     end = int((app["start_ns"] + app["latency_ns"]).max())
     return write_case(path, app=app, meta={"duration_ns": end})
+
+
+def _read_ahead(seed: int, path: Path, stalls: int) -> Path:
+    """A file read in order through the page cache, ahead of the program: 16 requests of 512 KiB at a time, which the disk serves one after the other, 2 ms each.
+
+    Every 256th read waits for some 10 ms until what it needs is there. In some of these waits the disk stalls for 600 ms.
+    """
+    count, batch, each_ns = 10_240, 256, 2_000_000
+    rng = np.random.default_rng([seed, 95])
+    waits = np.arange(batch // 2, count, batch)
+    device = np.zeros(count, np.int64)
+    device[waits] = rng.integers(8_000_000, 20_000_000, len(waits))
+    stalled = np.sort(rng.choice(len(waits), stalls, replace=False))
+    device[waits[stalled]] += 600_000_000
+    fs = rng.integers(3_500, 4_500, count)
+    start = np.cumsum(device + fs + 100_000) - (device + fs)
+    op_id = SYSCALL_ID_BASE | np.arange(count)
+    calls = {
+        "op_id": op_id,
+        "start_ns": start,
+        "latency_ns": device + fs,
+        "fs_ns": fs,
+        "queue_ns": 0,
+        "device_ns": device,
+        "device": "sda",
+        "size_bytes": 32_768,
+        "queue_depth": 1,
+        "file": "/data/film",
+        "offset_bytes": np.arange(count) * 32_768,
+        "tid": TID,
+        "pid": TID,
+        "comm": COMM,
+    }
+    # The requests of a batch end one after the other, the first of them with the read that waits for it.
+    turn = np.tile(np.arange(1, 17), len(waits))
+    first = np.repeat(device[waits], 16)
+    begun = np.repeat(start[waits], 16)
+    latency = first + (turn - 1) * each_ns
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(len(begun)),
+        "start_ns": begun,
+        "latency_ns": latency,
+        "queue_ns": 0,
+        "device_ns": latency,
+        "device": "sda",
+        "size_bytes": 512 << 10,
+        "offset_bytes": np.arange(len(begun)) * (512 << 10),
+        "queue_depth": turn,
+        "tid": TID,
+        "pid": TID,
+        "comm": COMM,
+    }
+    links = {"parent_id": op_id[waits], "child_id": block["op_id"][::16], "bytes": 32_768}
+    tiers = [
+        {
+            "op_id": int(one),
+            "tier": "readahead" if held else "ram",
+            "file": "/data/film",
+            "offset_bytes": number * 32_768,
+            "size_bytes": 32_768,
+            "wait_ns": int(held),
+        }
+        for number, (one, held) in enumerate(zip(op_id, device, strict=True))
+    ]
+    end = int((begun + latency).max())
+    return write_case(
+        path,
+        syscall=calls,
+        block=block,
+        links=links,
+        tables={"cache": tiers},
+        devices=("sda",),
+        meta={"duration_ns": end},
+    )
+
+
+def waits_for_read_ahead(seed: int, path: Path) -> Path:
+    """Nothing is wrong: beside reads from memory each that has to wait for the disk is long."""
+    return _read_ahead(seed, path, 0)
+
+
+def stall_in_read_ahead(seed: int, path: Path) -> Path:
+    """The same; once the disk did nothing for 600 ms, many times as long as its requests take."""
+    return _read_ahead(seed, path, 1)

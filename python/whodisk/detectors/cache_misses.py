@@ -24,6 +24,7 @@ from whodisk.detectors.thresholds import (
     CACHE_MISSES_TOLD_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.missed import missed_sql
 from whodisk.evidence.page_cache import PageCache, page_cache
 from whodisk.evidence.thresholds import TAIL_BEGIN
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
@@ -98,18 +99,11 @@ class _Misses:
     measured: int
 
 
-def _missed(context: Context) -> str:
-    """Whether an operation missed: the account of a cache belongs to the layer above it; the judged ones may be one layer further up."""
-    misses = "SELECT op_id FROM cache WHERE wait_ns > 0"
-    linked = f" OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses}))"
-    return f"(op_id IN ({misses}){linked if 'links' in context.case.columns else ''})"
-
-
 def _misses(context: Context) -> _Misses | None:
     # A ramp fills the cache: few misses may be left after it, and what one costs was learned there.
     typical = context.case.rows(
         f"""SELECT median(latency_ns) AS ns, count(*) AS n, count(*) FILTER (start_ns >= {context.survey.begin_ns}) AS measured
-FROM ops WHERE NOT open AND layer = '{context.layer}' AND {_missed(context)}"""
+FROM ops WHERE NOT open AND layer = '{context.layer}' AND {missed_sql(context.case)}"""
     )[0]
     if int(typical["n"] or 0) < CACHE_MISSES_MIN:
         return None
@@ -120,7 +114,7 @@ def _only_missed_among(context: Context, misses: _Misses) -> Bools:
     """The slow operations that missed, and took no longer than one does that misses."""
     slow = context.slow
     ids = context.case.arrays(
-        f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {_missed(context)}
+        f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {missed_sql(context.case)}
 AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN * misses.typical_ns)}"""
     )
     return np.isin(slow.op_id, ids["op_id"].astype(np.int64))

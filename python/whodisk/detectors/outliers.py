@@ -433,7 +433,10 @@ def _remedy(group: Group) -> str:
         return ADVICE[group.cause.who][0]
     if state == "trouble":
         return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
-    return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."
+    number = sum(max(1, len(e.each_ns)) for e in group.episodes)
+    if number == 1:
+        return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."
+    return f"{words.things(number, 'operation')} are an answer to where they were, not yet to why: keep a flight recorder on for the next one."
 
 
 DETECTOR = Detector(

@@ -14,13 +14,14 @@ from whodisk.evidence.device_pace import Pace, paces_of
 from whodisk.evidence.expectations import Limit
 from whodisk.evidence.fired import Found, find_fired
 from whodisk.evidence.held_elsewhere import held_by
+from whodisk.evidence.missed import ordinary_read_ns, that_missed
 from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
-from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
+from whodisk.evidence.slowest import BELOW, Episode, Silence, find_longest, find_these
 from whodisk.evidence.stuck_devices import Stuck, stuck_devices
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.surroundings import NOTHING, Cause, with_alike, with_alone
@@ -28,6 +29,8 @@ from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_ARRIVALS_MIN, PACE_LONG, PACE_TURNS_MAX
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
+
+BELOW_STAGES = [STAGES.index(stage) for stage in BELOW]
 
 
 @dataclass(frozen=True)
@@ -206,7 +209,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         episodes = find_longest(self.case, self.survey, self._silences())
         found = with_alike(with_alone(self.survey, held_by(self.case, self.survey, episodes)))
         found = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in found]
-        judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in found]
+        missed = self._only_missed([episode for episode, _ in found if episode.apart])
+        judged = [
+            (replace(e, apart=e.apart and id(e) not in missed and not self._is_usual(e, cause)), cause)
+            for e, cause in found
+        ]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
     def _is_usual(self, episode: Episode, cause: Cause) -> bool:
@@ -227,6 +234,25 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
             return any(pace.op == "write" and bool(pace.covers(begin, end)[0]) for pace in self.paces)
         return self._at_pace(episode) is not None
+
+    def _only_missed(self, apart: list[Episode]) -> set[int]:
+        """Which of these, by `id`, missed the cache and waited no longer than the device takes for a read as a rule.
+
+        Beside reads that find their data in memory, each that has to wait for a disk stands apart. It tells no more than that the disk is
+        none: what it is to be compared with are the requests of the disk.
+        """
+        below = [e for e in apart if e.op == "read" and e.stage in BELOW and e.device and not e.silence]
+        block = self.surveys.get("block")
+        if block is None or self.layer == "block" or not below:
+            return set()
+        missed = that_missed(self.case, self.layer, [episode.op_ids[0] for episode in below])
+        return {
+            id(episode)
+            for episode in below
+            if episode.op_ids[0] in missed
+            and sum(episode.excess_ns[number] for number in BELOW_STAGES)
+            <= ordinary_read_ns(block, episode.device)
+        }
 
     def _at_pace(self, episode: Episode) -> Pace | None:
         """The pace of a device that an operation waited for, if it did."""

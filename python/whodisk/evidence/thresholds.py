@@ -875,7 +875,14 @@ ORDINARY_REQUESTS_MAX = row(
     3.0,
     "times the median request",
     CHOSEN,
-    "A call that slept in the file system for I/O is as long as its device makes it up to this: the request before its own, its own, and a flush.",
+    "A call that slept in the file system for I/O, or missed the cache, is as long as its device makes it up to this: the request before its own, its own, and a flush.",
+)
+MISSED_REQUESTS_MIN = row(
+    "MISSED_REQUESTS_MIN",
+    20,
+    "requests",
+    CHOSEN,
+    "Of fewer reads of a device nobody knows how long one usually is, so that a read that missed the cache cannot be compared with them.",
 )
 ASLEEP_REQUESTS_MAX = row(
     "ASLEEP_REQUESTS_MAX",
