@@ -216,6 +216,8 @@ class Verdict:
     simulated: bool = False
     #: Operations that failed in a way that is storage's, a sentence for each kind, device and error.
     failed: list[str] = field(default_factory=list)
+    #: Those of `failed` that the first sentence of `summary` tells, with others of their kind and error; the first of `next_steps` says what to do about them.
+    failed_first: list[str] = field(default_factory=list)
     #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
     called: dict[str, str] = field(default_factory=dict)
     #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`. Empty: it is not known.

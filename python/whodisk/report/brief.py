@@ -224,7 +224,8 @@ def _others(verdict: Verdict, width: int) -> list[Text]:
 
 def _next(verdict: Verdict, width: int) -> list[Text]:
     """What to do about it; without a finding, what to do to learn more."""
-    todo = [finding.remedy for finding in verdict.findings[:1]] or verdict.next_steps[:1]
+    remedies = [finding.remedy for finding in verdict.findings[:1]]
+    todo = verdict.next_steps[:1] if verdict.failed_first or not remedies else remedies
     return _wrapped(f"Next: {todo[0]}", width, NEXT_LINES) if todo else []
 
 
@@ -235,7 +236,8 @@ def _cleared(verdict: Verdict, width: int) -> list[Text]:
 
 def _failed(verdict: Verdict, width: int) -> list[Text]:
     """What failed, where the answer does not say so."""
-    untold = [said for said in verdict.failed if said not in _answer_text(verdict, width)]
+    answer = _answer_text(verdict, width)
+    untold = [said for said in verdict.failed if said not in verdict.failed_first and said not in answer]
     return [Text(_cut(f"Failed: {' '.join(untold)}", width))] if untold else []
 
 

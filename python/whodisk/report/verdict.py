@@ -108,7 +108,7 @@ def _points(verdict: Verdict, slow_times: str) -> list[tuple[str, str]]:
         ("What:", words.without_consequences(first.claim)[0]),
         ("How much:", "; ".join(["; ".join(much), *episodes]) + "." if much or episodes else ""),
         ("When:", f"{'; '.join(times)}." if times else ""),
-        ("What to do:", first.remedy),
+        ("What to do:", verdict.next_steps[0] if verdict.failed_first else first.remedy),
         innocent,
     ]
     return [(name, text) for name, text in points if text]

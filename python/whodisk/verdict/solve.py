@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import re
 from pathlib import Path
 from threading import Thread
@@ -32,11 +31,12 @@ from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, U
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import WITHOUT_END, Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
-from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
+from whodisk.reading.views import IS_IO, STAGES, Case
 from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
+from whodisk.verdict.failures import Failures, failures_of
 from whodisk.verdict.few_operations import few_said
 from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of, undecided_of
@@ -132,7 +132,9 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         backlog = []
     status = _status(judged, expectations, untimed)
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
-    errors = _errors(context)
+    failures = failures_of(context)
+    first = _failures_first(status, failures, judged)
+    untold = [said for said in failures.sentences if said not in (failures.of_first if first else ())]
     verdict = Verdict(
         case=case.name,
         status=status,
@@ -144,7 +146,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         fired=fired_said(context),
         slowest=slowest,
         too_small=rejected(context, judged.claims),
-        minor=errors + beside + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
+        minor=untold + beside + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
         cleared=[
             item
             for item in judged.cleared
@@ -154,13 +156,15 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         served_from=judged.served_from,
-        next_steps=_next_steps(judged, status)
+        next_steps=([failures.step] if first else [])
+        + _next_steps(judged, status)
         + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
-        failed=errors,
+        failed=failures.sentences,
+        failed_first=list(failures.of_first) if first else [],
     )
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, errors, judged, untimed))
+    verdict.summary.extend(_summary(verdict, context, untold, judged, untimed, first))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     verdict.called.update(_called(verdict, case))
     return verdict
@@ -384,27 +388,6 @@ def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
     return result
 
 
-def _errors(context: Context) -> list[str]:
-    """Failed operations, one line per kind and error number.
-
-    Reports only I/O, not what a program asked for in vain.
-    """
-    rows = context.case.rows(
-        f"""SELECT op, coalesce(device, '') AS device, error, count(*) AS n FROM judged
-WHERE layer = '{context.layer}' AND {IO_ERROR} GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
-    )
-    lines = []
-    for row in rows[:10]:
-        number = int(row["error"] or 0)
-        name = errno.errorcode.get(number, f"errno {number}")
-        place = f" on {row['device']}" if row["device"] else ""
-        op = str(row["op"])
-        lines.append(
-            f"{words.things(float(row['n'] or 0), op, words.plural_op(op))}{place} failed with {name}."
-        )
-    return lines
-
-
 def _next_steps(judged: Judged, status: str) -> list[str]:
     """What would refute each claim, the limit's last: where a culprit slows everything, the limit is no claim."""
     steps = [finding.refute for finding in judged.findings]
@@ -545,12 +528,31 @@ def _idle_command(case: Case) -> str | None:
     )
 
 
+def _failures_first(status: str, failures: Failures, judged: Judged) -> str:
+    """What failed, where nothing is to blame for slowness: it is worse than anything else that such a verdict says. Empty: it does not come first.
+
+    A device that had errors is named first, and what failed of it behind.
+    """
+    if status not in ("healthy", "outliers", "limited") or (judged.trouble and not failures.of_file_system):
+        return ""
+    return failures.first
+
+
 def _summary(
-    verdict: Verdict, context: Context, errors: list[str], judged: Judged, untimed: Untimed | None
+    verdict: Verdict,
+    context: Context,
+    errors: list[str],
+    judged: Judged,
+    untimed: Untimed | None,
+    failed_first: str,
 ) -> list[str]:
     """The verdict in about five plain sentences."""
     trouble = judged.trouble
-    sentences = [_headline(verdict, judged, untimed, undecided_of(context)), *_not_done(context.case)]
+    undecided = undecided_of(context)
+    headline = _headline(verdict, judged, untimed, undecided)
+    if failed_first:
+        headline = _with_failures(failed_first, headline, _is_plain(verdict, judged, untimed, undecided))
+    sentences = [headline, *_not_done(context.case)]
     if untimed is not None and (verdict.findings or trouble):
         sentences.append(f"{_untimed_said(untimed)}.")
     # Where a finding does not begin with what fired, this does.
@@ -621,6 +623,25 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
     if undecided:
         return f"Healthy, as far as it can be told: {undecided}."
     return "Healthy: no operation stands out."
+
+
+def _is_plain(verdict: Verdict, judged: Judged, untimed: Untimed | None, undecided: str) -> bool:
+    """Whether the verdict is healthy, and nothing else is to be said of how long operations took."""
+    return (
+        verdict.status == "healthy"
+        and not judged.trouble
+        and untimed is None
+        and not undecided
+        and judged.by_chance < BY_CHANCE_TOLD_MIN
+        and not any(slow.apart for slow in verdict.slowest)
+    )
+
+
+def _with_failures(failed: str, headline: str, plain: bool) -> str:
+    """The headline behind what failed."""
+    if plain:
+        return f"No operation is slow, but {failed}."
+    return f"{failed}. Apart from that {headline[:1].lower()}{headline[1:]}"
 
 
 def _weight(finding: Finding) -> str:
