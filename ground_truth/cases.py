@@ -642,6 +642,7 @@ TRUTHS: dict[str, Truth] = {
         "slower_at_times", False, hosts.deeper_at_times, says="more was in flight there then"
     ),
     "busier_at_times": Truth("slower_at_times", False, hosts.busier_at_times),
+    "other_places_since": Truth("slower_since", False, hosts.other_places_since),
     "slower_by_and_by": Truth("slower_since", False, hosts.slower_by_and_by),
     "slow_software": Truth(
         "stage_blame",

@@ -16,6 +16,7 @@ from whodisk.detectors.thresholds import (
     SINCE_CELL_MIN,
     SINCE_DEVICES_PART,
     SINCE_PRESENT_MIN,
+    SINCE_TIME_PART,
     SINCE_TOGETHER_BLOCKS,
 )
 from whodisk.evidence.context import Context
@@ -96,13 +97,47 @@ def run(context: Context) -> Result:
         changed, looked_at = [all_of_them], all_of_them.devices
     for since in _together(changed, looked_at):
         candidate = _candidate(context, survey, since, looked_at)
-        if _at_its_pace(context, survey, since) and not _facts_changed(context, since.devices):
+        part = _part_slower(context, survey, since)
+        if part < SINCE_TIME_PART:
+            result.observed.append(
+                f"{candidate.claim} But only {words.percent(part)} of the time there is in requests that take longer; the others take what they took: "
+                "these requests changed, not the device."
+            )
+            result.tested.append(candidate.p_value)
+        elif _at_its_pace(context, survey, since) and not _facts_changed(context, since.devices):
             # Credits that are spent, say: what a device takes is a limit, and `device_rate` reports it.
             result.observed.append(candidate.claim)
             result.tested.append(candidate.p_value)
         else:
             result.candidates.append(candidate)
     return result
+
+
+def kinds_sql(survey: Survey, since: Since) -> str:
+    """By kind and size, before and after the moment: median time in the device, and how many; and the time of those after. A flush makes written data
+    durable, and so do carriers of flushes, which `measured` leaves out: what became slow for writes is slow for them."""
+    ops = (*since.ops, "flush") if "write" in since.ops else since.ops
+    before, after = f"start_ns < {since.at_ns}", f"start_ns >= {since.at_ns}"
+    return f"""SELECT op, {SIZE_CLASS} AS size_class, count(*) FILTER ({before}) AS n_before, count(*) FILTER ({after}) AS n_after,
+  coalesce(median(device_ns) FILTER ({before}), 0) AS before_ns, coalesce(median(device_ns) FILTER ({after}), 0) AS after_ns,
+  coalesce(sum(device_ns) FILTER ({after}), 0) AS all_ns
+FROM {survey.layer}_ops WHERE NOT open AND device_ns IS NOT NULL AND device IN ({", ".join(map(quoted, since.devices))}) AND op IN ({", ".join(map(quoted, ops))})
+  AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns} GROUP BY 1, 2 ORDER BY 1, 2"""
+
+
+def _part_slower(context: Context, survey: Survey, since: Since) -> float:
+    """The part of the time in the device, after the change, of requests that take longer since, by half as much at least.
+
+    A device that got slower is slower for what it mostly does. Where one size of its requests takes longer while those that it spends most of its time on
+    do not, it is these requests that changed: their place, or what was ahead of them.
+    """
+    data = context.case.arrays(kinds_sql(survey, since))
+    numbers = ("n_before", "n_after", "before_ns", "after_ns", "all_ns")
+    n_before, n_after, before, after, all_ns = (data[name].astype(np.float64) for name in numbers)
+    known = np.minimum(n_before, n_after) >= SINCE_CELL_MIN
+    rise = np.log(np.maximum(after, 1.0) / np.maximum(before, 1.0))
+    slower = rise >= 0.5 * np.log(since.change.ratio)
+    return float(all_ns[known & slower].sum() / max(1.0, float(all_ns[known].sum())))
 
 
 def _at_its_pace(context: Context, survey: Survey, since: Since) -> bool:

@@ -1720,6 +1720,13 @@ SINCE_PRESENT_MIN = row(
     CHOSEN,
     "Requests of a size are compared if they occur in this part of the blocks: a mix that changes is no change of the device.",
 )
+SINCE_TIME_PART = row(
+    "SINCE_TIME_PART",
+    0.5,
+    "share of the time in the device",
+    CHOSEN,
+    "A device changed if the requests that take longer since make this part of its time: most of what it does.",
+)
 SINCE_DEVICES_PART = row(
     "SINCE_DEVICES_PART",
     0.8,
