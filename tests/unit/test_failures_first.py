@@ -21,7 +21,9 @@ MOUNTS = {
 }
 
 
-def judged(path: Path, number: int, failed: int, longest_ns: int = 0, file: str | None = "/srv/log") -> Verdict:
+def judged(
+    path: Path, number: int, failed: int, longest_ns: int = 0, file: str | None = "/srv/log"
+) -> Verdict:
     """Writes of 300 us, now and then; the last of them fail, and of the others one may take far longer."""
     rng = np.random.default_rng(31)
     latency = (300_000 * np.exp(rng.normal(0, 0.1, COUNT))).astype(np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synth import BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.findings import Verdict
 from whodisk.verdict.solve import solve
 
@@ -62,3 +62,30 @@ def test_what_was_ahead_in_the_queue_is_said(behind_writeback: Verdict) -> None:
     read = next(item for item in behind_writeback.slowest if item.op == "read")
     assert read.stage == "queue"
     assert "writes of flush-8:16" in read.what, read.what
+
+
+@pytest.mark.parametrize(("longest_ns", "told"), [(700 * US, False), (30 * MS, True)])
+def test_a_call_too_short_to_stand_apart_leaves_nothing_open(
+    tmp_path: Path, longest_ns: int, told: bool
+) -> None:
+    """Three of 3,003 calls are a mkdir; one of these took far longer than the others. Less than a millisecond stands apart in no kind."""
+    rng = np.random.default_rng(33)
+    count = 3_000
+    latency = np.concatenate((rng.integers(300 * US, 330 * US, count), [30 * US, 31 * US, longest_ns]))
+    op = ["open"] * 1_000 + ["read"] * (count - 1_000) + ["mkdir"] * 3
+    order = rng.permutation(len(latency))
+    latency = latency[order].astype(np.int64)
+    calls = {
+        "op_id": APP_ID_BASE | np.arange(len(latency)),
+        "start_ns": np.cumsum(latency + 900 * US) - latency,
+        "latency_ns": latency,
+        "app_ns": 0,
+        "fs_ns": latency,
+        "op": [op[place] for place in order],
+        "tid": 9,
+    }
+    verdict = solve(write_case(tmp_path / "x.case", app=calls))
+    assert ("1 mkdir took 30 ms" in verdict.summary[0]) is told, verdict.summary
+    assert (verdict.summary[0] == "Healthy: no operation stands out.") is not told
+    # What took most time is said first, and of three calls no sentence is made.
+    assert verdict.speed[0].startswith("2,000 reads: ") and "; 1,000 opens: " in verdict.speed[0]

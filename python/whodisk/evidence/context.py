@@ -26,7 +26,13 @@ from whodisk.evidence.stuck_devices import Stuck, stuck_devices
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.surroundings import NOTHING, Cause, with_alike, with_alone
 from whodisk.evidence.survey import Survey, thinned
-from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_ARRIVALS_MIN, PACE_LONG, PACE_TURNS_MAX
+from whodisk.evidence.thresholds import (
+    APART_CALL_NS_MIN,
+    ORDINARY_WAIT_NS,
+    PACE_ARRIVALS_MIN,
+    PACE_LONG,
+    PACE_TURNS_MAX,
+)
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -211,12 +217,16 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         found = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in found]
         missed = self._only_missed([episode for episode, _ in found if episode.apart])
         judged = [
-            (replace(e, apart=e.apart and id(e) not in missed and not self._is_usual(e, cause)), cause)
+            (replace(e, apart=e.apart and id(e) not in missed and not self.is_usual(e, cause)), cause)
             for e, cause in found
         ]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
-    def _is_usual(self, episode: Episode, cause: Cause) -> bool:
+    def is_short_call(self, episode: Episode) -> bool:
+        """Whether it is a call, or an operation of a program, that lost so little that it stands apart from nothing."""
+        return self.layer in ("app", "syscall") and episode.stage_excess_ns < APART_CALL_NS_MIN
+
+    def is_usual(self, episode: Episode, cause: Cause) -> bool:
         """Whether what held an operation is no more than another thread's turn on a CPU, the recorder's, or a device at its limit.
 
         A program with a backlog of writes at such a device (a memtable that cannot be written out) lets its own threads wait for these.

@@ -62,14 +62,22 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
 
 def undecided_of(context: Context) -> str:
     """A sentence on the longest operation, where it is far longer than all others of its kind of operation, and those like it are too few to say whether
-    it stands apart; empty where none is."""
+    it stands apart; empty where none is. What would stand apart from nothing, however many were like it, leaves nothing open."""
     found = []
     by_op: dict[str, list[Episode]] = {}
-    for episode, _ in sorted(context.longest, key=lambda each: -each[0].latency_ns):
+    open_ones: set[int] = set()
+    for episode, cause in sorted(context.longest, key=lambda each: -each[0].latency_ns):
         if not episode.silence:
             by_op.setdefault(episode.op, []).append(episode)
+            if not (context.is_short_call(episode) or context.is_usual(episode, cause)):
+                open_ones.add(id(episode))
     for op, (first, *others) in by_op.items():
-        if not others or first.common or has_tail(first.kind.operations, first.kind.episodes):
+        if (
+            not others
+            or id(first) not in open_ones
+            or first.common
+            or has_tail(first.kind.operations, first.kind.episodes)
+        ):
             continue
         median_ns = context.survey.quantile_ns(context.survey.select(op=op), 0.5)
         next_ns = others[0].latency_ns

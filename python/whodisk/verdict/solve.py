@@ -688,15 +688,16 @@ def percentiles_of(number: float) -> list[tuple[float, str]]:
 
 
 def _main_kinds(context: Context) -> list[str]:
-    """Operation kinds worth a sentence: a twentieth of all latency or of all operations."""
+    """Operation kinds worth a sentence: a twentieth of all latency or of all operations. Those that took most time first."""
     survey = context.survey
     kinds = []
-    for op in sorted({s.op for s in survey.strata}):
+    for op in {s.op for s in survey.strata}:
         strata = survey.select(op=op)
-        busy = sum(s.latency_ns for s in strata) >= 0.05 * survey.latency_ns
+        latency_ns = sum(s.latency_ns for s in strata)
+        busy = latency_ns >= 0.05 * survey.latency_ns
         if busy or sum(s.operations for s in strata) >= 0.05 * survey.operations:
-            kinds.append(op)
-    return kinds
+            kinds.append((-latency_ns, op))
+    return [op for _, op in sorted(kinds)]
 
 
 def _main_stage(verdict: Verdict, context: Context) -> str:
