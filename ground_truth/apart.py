@@ -248,7 +248,7 @@ def _read_ahead(seed: int, path: Path, stalls: int) -> Path:
     first = np.repeat(device[waits], 16)
     begun = np.repeat(start[waits], 16)
     latency = first + (turn - 1) * each_ns
-    block = {
+    block: dict[str, Any] = {
         "op_id": BLOCK_ID_BASE | np.arange(len(begun)),
         "start_ns": begun,
         "latency_ns": latency,

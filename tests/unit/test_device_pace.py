@@ -121,4 +121,4 @@ def test_a_short_operation_that_waited_for_a_pace_stands_apart_of_nothing(
     )
     context.__dict__["paces"] = [pace]
     slept = Cause("blocked", "__flush_workqueue", "its thread slept in __flush_workqueue", True)
-    assert context._is_usual(episode, slept) is waited
+    assert context.is_usual(episode, slept) is waited
