@@ -11,6 +11,8 @@ import pytest
 
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.detectors.shared_arm import _lost_sql
+from whodisk.evidence.survey import survey_layer
+from whodisk.machine.peers import rotates
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -107,3 +109,39 @@ def test_a_commit_waits_for_the_journal_and_its_flush(tmp_path: Path) -> None:
     assert (first.culprit.kind, first.culprit.name) == ("process", "rival")
     # The arm was at the neighbour for 20 of 60 ms of each.
     assert first.share_of_latency == pytest.approx(20 / 60, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("driver", "servers", "took_ms", "turns"),
+    [
+        ("virtio_blk", {}, 0.2, False),
+        ("virtio_blk", {}, 5, True),
+        ("sd", {}, 0.2, True),
+        # Its file is not on that disk: a process serves it, and says itself what it is.
+        ("virtio_blk", {"77": ["loop2"]}, 0.2, True),
+    ],
+)
+def test_a_loop_device_has_the_arm_of_the_disk_below(
+    driver: str, servers: dict[str, list[str]], took_ms: float, turns: bool, tmp_path: Path
+) -> None:
+    requests = np.arange(200)
+    path = write_case(
+        tmp_path / "case",
+        block={
+            "op_id": BLOCK_ID_BASE | requests,
+            "start_ns": requests * 10 * MS,
+            "latency_ns": int(took_ms * MS),
+            "device": "loop2",
+        },
+    )
+    system = json.loads((path / "system.json").read_text(encoding="utf-8"))
+    queue = {"rotational": "1"}
+    system["devices"] = {
+        "loop2": {"queue": queue, "facts": {"driver": "loop", "loop_backing_file": "/srv/disk.img"}},
+        "vda": {"queue": queue, "facts": {"driver": driver}},
+    }
+    system |= {"mounts": {"/": ["/dev/vda", "ext4", "rw"]}, "servers": servers}
+    (path / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    with Case(path) as case:
+        context = SimpleNamespace(case=case, surveys={"block": survey_layer(case, "block")})
+        assert rotates(context, "loop2") == turns  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from whodisk.evidence.thresholds import LINK_LEVELS
 from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.peers import rotates
+from whodisk.machine.peers import rotates, takes_turns
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Floats, Ints, bootstrap_sum, overlap
 
@@ -51,7 +51,7 @@ def run(context: Context) -> Result:
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
     for device in sorted(context.surveys["block"].by_device()):
-        if not device or not rotates(context, device):
+        if not device or not takes_turns(context, device):
             continue
         served = served_by(context, device)
         for comm in _guests(context.case, served):
@@ -120,8 +120,9 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         if guest.return_ns
         else ""
     )
+    has_arm = rotates(context, guest.device)
     claim = (
-        f"The arm of {guest.device} also serves {guest.comm}: {words.things(guest.requests, 'request')}, "
+        f"{'The arm of ' * has_arm}{guest.device} also serves {guest.comm}: {words.things(guest.requests, 'request')}, "
         f"{words.duration(guest.service_ns)} each{further}. "
         f"That costs the operations that wait meanwhile {words.percent(share)} of all latency, and makes their 99th percentile "
         f"{worse:.2f} times as long."
@@ -139,14 +140,22 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         summed=True,
         evidence=[evidence(context.case, "which programs the disk served", _programs_sql(context, guest))],
         refute=f"Stop {guest.comm} for a while: if operations take as long, its requests cost nothing.",
-        remedy=f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
-        "(io.weight for its group and ionice -c3 help little, as each jump costs the same).",
+        remedy=_remedy(guest, has_arm),
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "device"), ("stage", "queue")),
         large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
         lost_sql=lost_sql,
+    )
+
+
+def _remedy(guest: Guest, has_arm: bool) -> str:
+    if not has_arm:
+        return f"Let {guest.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, ionice -c3."
+    return (
+        f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
+        "(io.weight for its group and ionice -c3 help little, as each jump costs the same)."
     )
 
 

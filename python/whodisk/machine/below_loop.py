@@ -26,6 +26,9 @@ class Below:
 
 def disk_of_loop(context: Context, device: str) -> tuple[str, str] | None:
     """The backing file of a loop device and the disk, or volume, that it lies on; None for other devices, or where the file lies on no disk."""
+    if any(device in served for served in context.case.servers.values()):
+        # Its file is on a file system of a process, whatever lies at that path elsewhere.
+        return None
     devices = context.case.system.get("devices") or {}
     file = ((devices.get(device) or {}).get("facts") or {}).get("loop_backing_file")
     if not file:

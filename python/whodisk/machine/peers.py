@@ -19,6 +19,7 @@ from whodisk.evidence.thresholds import (
     PEER_MEMBERS_MIN,
     PEER_OPERATIONS_MIN,
 )
+from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
 
 #: Drivers of disks that a hypervisor makes, and vendors of SCSI disks that one makes (INQUIRY).
@@ -168,10 +169,26 @@ def rotates(context: Context, device: str) -> bool:
 
     Hypervisors call their disks rotating unless they are told otherwise: of such a disk that counts only if hardly a request takes less than an arm does.
     """
-    known = (context.case.system.get("devices") or {}).get(device) or {}
-    if str((known.get("queue") or {}).get("rotational")) != "1":
+    devices = context.case.system.get("devices") or {}
+    if not _said_to_rotate(context, device):
         return False
-    return not is_virtual(known) or _quick_ns(context, device) >= ARM_TAKES_MIN_NS
+    # A loop device takes over what the disk below it is called (drivers/block/loop.c, loop_update_rotational).
+    below = disk_of_loop(context, device)
+    disk = device if below is None else below[1]
+    return not is_virtual(devices.get(disk) or {}) or _quick_ns(context, device) >= ARM_TAKES_MIN_NS
+
+
+def takes_turns(context: Context, device: str) -> bool:
+    """Whether what a device does for one it does not do for another meanwhile: a disk with an arm, or a loop device over a disk that is called
+    one, of which a single queue hands request after request to the file."""
+    if disk_of_loop(context, device) is not None:
+        return _said_to_rotate(context, device)
+    return rotates(context, device)
+
+
+def _said_to_rotate(context: Context, device: str) -> bool:
+    known = (context.case.system.get("devices") or {}).get(device) or {}
+    return str((known.get("queue") or {}).get("rotational")) == "1"
 
 
 def is_virtual(described: dict[str, Any]) -> bool:
