@@ -19,6 +19,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
+from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.thread_time import SYNC
@@ -33,7 +34,7 @@ from whodisk.evidence.time_lost import (
     waits_where,
 )
 from whodisk.findings import Culprit
-from whodisk.reading.views import STAGES, WBT
+from whodisk.reading.views import STAGES, WBT, quoted
 from whodisk.statistics.stats import Bools
 
 THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
@@ -185,10 +186,11 @@ def _io(context: Context, held: TimeLost) -> Candidate:
     worse = p99_ratio(context, _LOST_SQL.format(layer=context.layer))
     group, device = _group(context), _device(context)
     of_device = f" of {device}" if device else ""
+    passing = _passing(context, group, device)
+    way = f"; {passing} pass to {device}" if passing else device and f" on the way to {device}"
     claim = (
         f"A controller holds operations back on purpose: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
-        f"each; {_passing(context)} pass{of_device and f' to {device}'}"
-        f"{f', group {group}' if group else ''}. The device does not limit them."
+        f"each{way}{f', group {group}' if group else ''}. The device does not limit them."
     )
     found = of_time_lost(
         held,
@@ -215,17 +217,33 @@ def _io(context: Context, held: TimeLost) -> Candidate:
 _LOST_SQL = "SELECT op_id, throttle_ns AS lost_ns FROM measured WHERE layer = '{layer}' AND throttle_ns > 0"
 
 
-def _passing(context: Context) -> str:
-    """How many operations of the kinds that are held back pass, kind by kind."""
+def _passing(context: Context, group: str, device: str) -> str:
+    """How many requests of the kinds that held operations wait for pass to the device, kind by kind; empty where requests were not recorded.
+
+    Not the operations: what memory answers passes no controller, and one that does may be many requests.
+    """
+    if "block" not in context.surveys or not device:
+        return ""
+    if context.layer == "block":
+        kinds = "SELECT op FROM block_ops WHERE throttle_ns > 0"
+    elif "links" in context.case.columns:
+        held = two_levels_sql(
+            f"SELECT op_id FROM measured WHERE layer = '{context.layer}' AND throttle_ns > 0"
+        )
+        kinds = (
+            f"{held} SELECT op FROM below JOIN block_ops ON op_id = child_id WHERE device = {quoted(device)}"
+        )
+    else:
+        return ""
+    # Who is in no limited group passes uncounted.
+    of_group = f"AND cgroup = {quoted(group)}" if group else ""
     rows = context.case.rows(
-        f"""SELECT op, count(*) AS n FROM measured WHERE layer = '{context.layer}'
-GROUP BY 1 HAVING sum(throttle_ns) > 0 ORDER BY 2 DESC, 1"""
+        f"""SELECT op, count(*) AS n FROM block_ops WHERE device = {quoted(device)} {of_group} AND op IN ({kinds})
+GROUP BY 1 ORDER BY 2 DESC, 1"""
     )
     seconds = context.survey.span_ns / 1e9
-    kinds = [
-        f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows
-    ]
-    return f"{words.listed(kinds)} per second"
+    each = [f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows]
+    return f"{words.listed(each)} per second" if each else ""
 
 
 def _group(context: Context) -> str:
