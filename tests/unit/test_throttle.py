@@ -81,7 +81,7 @@ def _claim_of_reads(path: Path, group: str) -> str:
         "tid": 11,
         "pid": 10,
         "comm": "python3",
-        "device": np.where(asks, "loop1", None),
+        "device": ["loop1" if asking else None for asking in asks],
     }
     asking = number[asks]
     block = {
