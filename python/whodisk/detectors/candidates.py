@@ -101,3 +101,12 @@ def of_presence(
         large=(low > 0 and share >= SHARE_OF_LATENCY_MIN)
         or (bootstrap_sum(presence.late)[0] > 0 and worse >= P99_RATIO_MIN),
     )
+
+
+def leave_cpu(who: str, pid: int | None = None) -> str:
+    """What to do about who has the CPU. In which class of the scheduler it runs is not recorded."""
+    process = "PID" if pid is None else str(pid)
+    return (
+        f"Move {who} to other CPUs (taskset -cp CPUS {process}), lower its weight (cpu.weight of its group, nice; in a real-time class, as `chrt -p {process}` "
+        f"says it, neither counts before `chrt -o -p 0 {process}`), or stop it."
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
-from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.candidates import leave_cpu, of_time_lost
 from whodisk.detectors.thresholds import (
     CROWD_MIN,
     CROWD_OFTEN,
@@ -65,6 +65,28 @@ class Hog:
     serves: bool
     #: The recorder itself, on a machine that has no CPU to spare for it.
     recorder: bool
+    #: Its process, where the judged program has the same name: nothing else tells the two apart.
+    namesake: int | None
+    #: ... and how many other processes of that name had the CPU, too.
+    more: int
+
+    @property
+    def name(self) -> str:
+        """Which program it is, of several of one name by its process."""
+        if self.namesake is None:
+            return self.comm
+        more = f" and {self.more} more" if self.more else ""
+        return f"{self.comm} (process {self.namesake}{more})"
+
+    @property
+    def told(self) -> str:
+        """The same in a sentence."""
+        return self.name if self.namesake is None else f"{self.name[:-1]}, not the recorded one)"
+
+    @property
+    def rival(self) -> bool:
+        """Another program, which works for nobody but itself."""
+        return not (self.own or self.serves or self.idle or self.recorder)
 
     @property
     def idle(self) -> bool:
@@ -106,6 +128,9 @@ def run(context: Context) -> Result:
         # Who has the CPU in many short waits may not be who has it in the long ones.
         hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
         own = hog is not None and hog.own
+        if hog is not None and (every := _behind_rival(context, held, hog, tids)) is not None:
+            result.candidates.append(every)
+            return result
     if hog is not None and hog.recorder:
         _recorder(context, held, hog, tids, result)
     elif own and held.share >= SHARE_OF_LATENCY_MIN:
@@ -121,7 +146,7 @@ def run(context: Context) -> Result:
 def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate | None:
     """What one other program costs where most of the crowd are the program's own threads: the part of operations in which that one had the CPU, and
     nothing else. What own threads cost each other is a limit."""
-    others = [hog for hog in hogs if not (hog.own or hog.serves or hog.idle or hog.recorder)]
+    others = [hog for hog in hogs if hog.rival]
     if not others or others[0].share < ONE_HOG_MIN * sum(other.share for other in others):
         return None
     rival = others[0]
@@ -130,12 +155,30 @@ def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate
         return None
     found = _candidate(context, held, rival, tids)
     found.claim = found.otherwise = (
-        f"{rival.comm} had the CPU while submitters were ready to run, in {words.percent(held.share)} of the time of their operations "
-        f"({held.times}). The program's own threads wait for each other, too; that is not "
+        f"{_claim_behind(held, rival)} The program's own threads wait for each other, too; that is not "
         f"counted.{held.said}"
     )
     found.explains = _waited_behind(context, tids, rival)
     return found
+
+
+def _behind_rival(context: Context, long: TimeLost, hog: Hog, tids: list[int]) -> Candidate | None:
+    """All that one other program costs, where its long turns alone accuse it: most of its turns are shorter, and what it takes in these is as lost."""
+    if not hog.rival:
+        return None
+    held = lost_in_blocks(context, _behind_sql(context, tids, hog), "wait_ns")
+    if held is None or held.share <= long.share:
+        return None
+    found = _candidate(context, held, hog, tids)
+    found.claim = found.otherwise = f"{_claim_behind(held, hog)}{held.said}"
+    return found
+
+
+def _claim_behind(held: TimeLost, hog: Hog) -> str:
+    return (
+        f"{hog.told} had the CPU while submitters were ready to run, in {words.percent(held.share)} of the time of their operations "
+        f"({held.times})."
+    )
 
 
 def _behind(context: Context, tids: list[int], rival: Hog) -> str:
@@ -168,7 +211,7 @@ def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate 
     """Waits longer than another thread's turn that cost too little to accuse by themselves, while one other program had the CPU: who holds up what is
     slow in the stage `runqueue`."""
     hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
-    if hog is None or hog.share < ONE_HOG_MIN or hog.own or hog.serves or hog.idle or hog.recorder:
+    if hog is None or hog.share < ONE_HOG_MIN or not hog.rival:
         return None
     return _candidate(context, held, hog, tids)
 
@@ -217,7 +260,7 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
 def _long_turns(context: Context, tids: list[int]) -> Candidate | None:
     """The same of turns that are no mere switch of threads: who takes these may be nobody among thousands of short waits for whoever serves the device."""
     hog = _foremost(_hogs(context, tids, LONG_TURN_NS))
-    if hog is None or hog.own or hog.serves or hog.idle or hog.recorder:
+    if hog is None or not hog.rival:
         return None
     return _slower_tail(context, hog, tids, LONG_TURN_NS, SHARE_FOR_P99_MIN)
 
@@ -291,7 +334,7 @@ def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
     """Who had the CPU while submitters waited for one, the longest first."""
     rows = context.case.rows(_hogs_sql(context, tids, least_ns))
     total = max(1.0, sum(float(row["waited_ns"] or 0) for row in rows))
-    serving = serving_pids(context)
+    serving, judged = serving_pids(context), context.own_programs[0]
     return [
         Hog(
             comm=str(row["cause"]),
@@ -299,6 +342,10 @@ def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
             own=bool(row["own"]),
             serves=is_kernel_thread(context.case, str(row["cause"])) or row["cause_pid"] in serving,
             recorder=is_recorder(context.case, str(row["cause"]), row["cause_pid"]),
+            namesake=int(row["cause_pid"])
+            if row["cause_pid"] is not None and not row["own"] and str(row["cause"]) in judged
+            else None,
+            more=int(row["processes"] or 1) - 1,
         )
         for row in rows
         if row["cause"] is not None
@@ -307,7 +354,7 @@ def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
     return f"""SELECT cause, {own_sql(context.case, context.layer)} AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
-  max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid
+  max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid, count(DISTINCT cause_pid) AS processes
 FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1, 2 ORDER BY 4 DESC, 1, 2 LIMIT 10"""
 
 
@@ -371,7 +418,7 @@ def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     if hog is None or hog.idle or hog.serves:
         # Who works for what the program itself asked is none of its competitors.
         return Culprit("stage", "runqueue")
-    return Culprit("process", hog.comm, "stage:runqueue")
+    return Culprit("process", hog.name, "stage:runqueue")
 
 
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:
@@ -386,7 +433,7 @@ def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operati
         )
         return f"{claim}; in {words.percent(hog.share)} of that time nobody else had it: {why}"
     return claim + (
-        f"; {hog.comm} ran in {words.percent(hog.share)} of that time."
+        f"; {hog.told} ran in {words.percent(hog.share)} of that time."
         if hog
         else "; who ran meanwhile was not observed."
     )
@@ -395,7 +442,7 @@ def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operati
 def _remedy(hog: Hog | None) -> str:
     if hog is None or hog.idle:
         return "See who uses the CPUs (top, `perf sched timehist`); on a virtual machine look at steal time, too."
-    return f"Move {hog.comm} to other CPUs (taskset -cp CPUS PID), lower its weight (cpu.weight of its group, nice), or stop it."
+    return leave_cpu(hog.told, hog.namesake)
 
 
 def _operations_sql(context: Context) -> str:

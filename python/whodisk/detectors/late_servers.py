@@ -6,7 +6,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
-from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.candidates import leave_cpu, of_time_lost
 from whodisk.detectors.thresholds import SERVED_BELOW_MIN, SHARE_OF_LATENCY_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_servers import LateServers, late_servers
@@ -73,7 +73,7 @@ def _candidate(context: Context, device: str, late: LateServers, explains: Bools
         ],
         refute=f"Give the processes that serve {device} a CPU of their own (taskset) or a real-time priority and repeat: if operations take as long, "
         f"{late.who} is innocent.",
-        remedy=f"Move {late.who} to other CPUs (taskset -cp CPUS PID), lower its weight (cpu.weight of its group, nice), or stop it.",
+        remedy=leave_cpu(late.who),
         explains=explains,
         causes=(("stage", "device"), ("stage", "queue"), ("stage", "runqueue")),
     )
