@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -76,3 +77,20 @@ def _devices(path: Path, at: str | None) -> list[str]:
 def test_operations_decide_where_they_tell_their_device(tmp_path: Path) -> None:
     assert _devices(tmp_path / "known", "sda") == ["sda"]
     assert _devices(tmp_path / "unknown", None) == ["sda", "vda"]
+
+
+@pytest.mark.parametrize(("file", "accused"), [("/srv/disk.img", True), ("/mnt/other/disk.img", False)])
+def test_who_works_on_the_disk_below_a_loop_device_is_a_neighbour(
+    file: str, accused: bool, tmp_path: Path
+) -> None:
+    case = _elsewhere(others.irregular_backup(1, tmp_path / "case"))
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    [judged] = system["devices"]
+    system["devices"][judged].setdefault("facts", {})["loop_backing_file"] = file
+    system["devices"] |= {"vda": {}, "vdb": {}}
+    system["mounts"] = {"/": ["/dev/vda", "ext4", "rw"], "/mnt/other": ["/dev/vdb", "ext4", "rw"]}
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    verdict = solve(case)
+    claims = [finding.claim for finding in verdict.findings if finding.culprit.name == "nightly-backup"]
+    assert bool(claims) == accused, verdict.summary
+    assert all(f"works on vda, on which the file of {judged} lies" in claim for claim in claims), claims

@@ -12,7 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
-from whodisk.detectors.shared_devices import shared_devices
+from whodisk.detectors.shared_devices import disks_below, shared_devices, where_at
 from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
@@ -45,13 +45,17 @@ def run(context: Context) -> Result:
     bins = bins_of(context)
     if bins is None:
         return result
-    devices = shared_devices(context)
+    shared = shared_devices(context)
+    below = disks_below(context, shared)
+    devices = [*shared, *below]
     data = context.case.arrays(programs_sql(context, bins, devices))
     names = sorted({str(name) for name in data["comm"]})
     everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
     load = load_of(context, bins, TIME_BELOW)
     work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
-    result.candidates += [_candidate(context, bins, devices, w) for w in work]
+    result.candidates += [
+        _candidate(context, bins, devices, w, where_at(context, shared, below, w.comm)) for w in work
+    ]
     return result
 
 
@@ -92,13 +96,13 @@ def _per_bin(data: dict[str, np.ndarray], chosen: Bools, bins: int) -> tuple[Flo
     return size, requests
 
 
-def _candidate(context: Context, bins: int, devices: list[str], work: Work) -> Candidate:
+def _candidate(context: Context, bins: int, devices: list[str], work: Work, where: str) -> Candidate:
     found = of_presence(
         context,
         work.presence,
         culprit=Culprit("process", work.comm, "background work"),
         what=(
-            f"{work.comm} works on the same device ({words.things(work.presence.times, 'time')}, "
+            f"{work.comm} works on {where} ({words.things(work.presence.times, 'time')}, "
             f"{words.percent(work.presence.part)} of the time, {words.size(work.bytes)})"
         ),
         baseline=f"operations that began while {work.comm} did nothing on their devices",

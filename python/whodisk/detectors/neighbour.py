@@ -13,7 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.shared_devices import shared_devices
+from whodisk.detectors.shared_devices import disks_below, shared_devices, where_at
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
     NEIGHBOUR_BLOCKS_MIN,
@@ -88,7 +88,9 @@ def run(context: Context) -> Result:
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
     shared = [device for device in shared_devices(context) if not rotates(context, device)]
-    programs = context.case.rows(programs_sql(context, shared))
+    below = {disk: loop for disk, loop in disks_below(context, shared).items() if not rotates(context, disk)}
+    asked = [*shared, *below]
+    programs = context.case.rows(programs_sql(context, asked))
     programs = [row for row in programs if not is_kernel_thread(context.case, str(row["comm"]))][
         :NEIGHBOUR_PROGRAMS_MAX
     ]
@@ -99,12 +101,13 @@ def run(context: Context) -> Result:
     operations = _operations(context)
     for row in programs:
         comm = str(row["comm"])
-        begun = context.case.arrays(_begun_sql(context, shared, comm))["start_ns"].astype(np.int64)
+        begun = context.case.arrays(_begun_sql(context, asked, comm))["start_ns"].astype(np.int64)
         near = _near(operations, comm, begun, typical_ns)
         if near is not None:
             # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
             near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
-            result.candidates.append(_candidate(context, near, shared))
+            where = where_at(context, shared, below, comm)
+            result.candidates.append(_candidate(context, near, asked, where))
     return result
 
 
@@ -229,20 +232,20 @@ def _quantile(values: Floats, weights: Floats, quantile: float) -> float:
     return float(values[order][np.searchsorted(below, quantile * below[-1])])
 
 
-def _candidate(context: Context, near: Near, devices: list[str]) -> Candidate:
+def _candidate(context: Context, near: Near, devices: list[str], where: str) -> Candidate:
     worse = near.p99_ns / max(1.0, near.p99_later_ns)
     by_mean = near.share >= SHARE_OF_LATENCY_MIN
     by_tail = near.share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN
     least = "at least " if near.is_least else ""
     claim = (
-        f"{near.comm} uses the same device ({words.things(near.requests, 'request')}), and operations that begin within "
+        f"{near.comm} uses {where} ({words.things(near.requests, 'request')}), and operations that begin within "
         f"{words.duration(near.soon_ns)} after one of its requests ({words.percent(near.part)} of them) take "
         f"{words.duration(near.with_ns)} on average, others of their kind {words.duration(near.without_ns)} (until they are done, not until the program takes them): "
         f"{least}{words.percent(near.share)} of all latency. The 99th percentile is {words.duration(near.p99_ns)}, of operations that begin later "
         f"{words.duration(near.p99_later_ns)}."
     )
     return Candidate(
-        culprit=Culprit("process", near.comm, "requests on the same device"),
+        culprit=Culprit("process", near.comm, f"requests on {where.partition(',')[0]}"),
         claim=claim,
         baseline=f"operations of the same kind, size class and queue depth class that begin later than that after a request of {near.comm}",
         effect=Effect(f"{least}part of all latency", near.share, "1", near.low, near.high),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from whodisk.detectors.thresholds import SHARED_DEVICE_MIN, SHARED_KNOWN_MIN
 from whodisk.evidence.context import Context
-from whodisk.evidence.programs import own_sql
+from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
+from whodisk.reading.views import quoted
 
 
 def shared_devices(context: Context) -> list[str]:
@@ -33,3 +35,25 @@ WHERE layer = 'block' AND device IS NOT NULL AND comm IN ({own_sql(context)}) GR
         for device in requests
         if any(times.get(device, 0.0) >= SHARED_DEVICE_MIN * sum(times.values()) for times in asked)
     ]
+
+
+def disks_below(context: Context, devices: list[str]) -> dict[str, str]:
+    """Disk -> which of these loop devices has its file there: who works on such a disk is in the way of what the loop device asks of it.
+
+    What the loop device itself asks of the disk, threads of the kernel ask: those are nobody's neighbours.
+    """
+    found = {device: disk_of_loop(context, device) for device in devices}
+    return {below[1]: device for device, below in found.items() if below and below[1] not in devices}
+
+
+def where_at(context: Context, devices: list[str], below: dict[str, str], comm: str) -> str:
+    """Where a program works: on the same devices as the judged one, or on a disk below one of them; as the object of a sentence."""
+    listed = ", ".join(map(quoted, (*devices, *below))) or "NULL"
+    rows = context.case.rows(
+        f"""SELECT device FROM (SELECT {program_sql(context)} AS comm, device FROM block_ops) AS requests
+WHERE comm = {quoted(comm)} AND device IN ({listed}) GROUP BY 1 ORDER BY count(*) DESC, 1"""
+    )
+    asked = [str(row["device"]) for row in rows]
+    if not asked or any(device in devices for device in asked):
+        return "the same device"
+    return f"{asked[0]}, on which the file of {below[asked[0]]} lies"
