@@ -19,7 +19,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
-from whodisk.machine.below_loop import Below, below_loop
+from whodisk.machine.below_loop import Below, User, below_loop, disk_of_loop, foremost_user
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics import probability
@@ -182,6 +182,29 @@ def under_loop(context: Context, suspect: Suspect, device: str | None) -> str:
     below = below_loop(context, device, slow.start_ns[suspect.chosen], slow.end_ns[suspect.chosen])
     said = said_of(below)
     return f" {said}." if said else ""
+
+
+def user_below(context: Context, suspect: Suspect, device: str | None) -> User | None:
+    """Who else had the disk under a loop device at work while that held these operations; None where that was for little of their time."""
+    disk = disk_of_loop(context, device) if device and STAGES[suspect.stage] == "device" else None
+    if disk is None:
+        return None
+    slow = context.slow
+    user = foremost_user(context, disk[1], slow.start_ns[suspect.chosen], slow.end_ns[suspect.chosen])
+    return user if user is not None and user.busy >= LOOP_BELOW_MIN else None
+
+
+def said_of_user(user: User) -> str:
+    """The sentence behind `under_loop`."""
+    return (
+        f" For {words.percent(user.busy)} of it that had requests of {user.comm} in flight ({words.things(user.requests, 'request')} and "
+        f"{words.size(user.bytes)} in the whole recording)."
+    )
+
+
+def remedy_at_user(user: User, remedy: str) -> str:
+    """What to do first about a device that may only have waited for the disk below it."""
+    return f"Stop {user.comm} for a while, or let it use another disk. If operations stay slow: {remedy[0].lower()}{remedy[1:]}"
 
 
 def said_of(below: Below | None) -> str:

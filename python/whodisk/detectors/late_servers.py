@@ -7,7 +7,12 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import leave_cpu, of_time_lost
-from whodisk.detectors.thresholds import SERVED_BELOW_MIN, SHARE_OF_LATENCY_MIN
+from whodisk.detectors.late_workers import late_workers
+from whodisk.detectors.thresholds import (
+    SERVED_BELOW_MIN,
+    SHARE_OF_LATENCY_FLOOR,
+    SHARE_OF_LATENCY_MIN,
+)
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_servers import LateServers, late_servers
 from whodisk.evidence.own_threads import is_recorder
@@ -33,7 +38,21 @@ def run(context: Context) -> Result:
                 result.candidates.append(found)
             elif explains.any():
                 result.excuses.append(Excuse(f"who serves {device} had no CPU", explains))
+    _excuse_loops(context, result)
     return result
+
+
+def _excuse_loops(context: Context, result: Result) -> None:
+    """What waited at loop devices of the kernel for their workers. What a hog costs the program itself `cpu_delay` counts."""
+    slow = context.slow
+    for late in late_workers(context):
+        result.excuses.append(Excuse(f"who serves {late.device} had no CPU", late.held))
+        share = context.share_lost(late.held)
+        if share >= SHARE_OF_LATENCY_FLOOR:
+            result.observed.append(
+                f"{words.things(float(late.held.sum()) * slow.thinning, 'operation')} waited at {late.device} while the kernel's worker that serves it was ready and "
+                f"had no CPU; mostly {late.who} had it: {words.percent(share)} of all latency."
+            )
 
 
 def _works_for_them(context: Context, late: LateServers) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.behind_own import queued_behind_own
+from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.slow_groups import ADVICE
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
@@ -24,7 +25,7 @@ from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
-from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software
+from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software, none_of
 from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
 from whodisk.evidence.surroundings import Cause, kind_of_cause
 from whodisk.evidence.worse import worse
@@ -153,7 +154,8 @@ def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
 
 
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
-    """The same, with the cause of those that made many more requests, or just waited until the file system had written out what their program had written."""
+    """The same, with the cause of those that made many more requests, just waited until the file system had written out what their program had written, or
+    for the worker of a loop device."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
     tid, begin, end = columns_of(above, "tid", "start_ns", "end_ns")
     wrote = written_before(context, tid, begin, end)
@@ -172,6 +174,15 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
         for e, did in zip(queued, behind, strict=True)
         if did
     }
+    # `late_servers` explained these already.
+    for late in late_workers(context.after(none_of(context.slow))) if apart else ():
+        held = {int(op_id) for op_id in context.slow.op_id[late.held]}
+        said = f"who serves {late.device} was ready; {late.who} had the CPU"
+        own |= {
+            id(e): Cause("runnable", late.who, said, True, late.own)
+            for e, cause in apart
+            if not cause.certain and not held.isdisjoint(e.op_ids)
+        }
     return [(episode, own.get(id(episode), cause)) for episode, cause in apart]
 
 

@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.blamed_device import Suspect, device_of, under_loop
+from whodisk.detectors.blamed_device import (
+    Suspect,
+    device_of,
+    remedy_at_user,
+    said_of_user,
+    under_loop,
+    user_below,
+)
+from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.own_bulk import behind_bulk
 from whodisk.detectors.served_others import passed_over
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
@@ -81,6 +89,8 @@ def run(context: Context) -> Result:
     )
     for bulk in behind_bulk(below, context):
         usable &= ~bulk.behind
+    for late in late_workers(below):
+        usable &= ~late.held
     devices = sorted(set(slow.device.astype(str).tolist()) - judged_elsewhere(context, below.survey))
     for stage in LOOKED_AT:
         number = STAGES.index(stage)
@@ -193,7 +203,10 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
     stage = context.stage(STAGES[suspect.stage])
     claim = _claim(below, suspect, lost, share, p99_ns, without_ns)
     device = device_of(below, suspect)
+    remedy = remedy_of(stage, STAGES[suspect.stage])
     claim += under_loop(below, suspect, device)
+    if (user := user_below(below, suspect, device)) is not None:
+        claim, remedy = claim + said_of_user(user), remedy_at_user(user, remedy)
     by_slow, excess = _lost_by_slow(context, lost), context.slow.excess_ns
     return Candidate(
         culprit=Culprit("stage", stage, f"device:{device}" if device else None),
@@ -209,7 +222,7 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
             evidence(context.case, "operations that waited longest for one", _waited_sql(context, lost)),
         ],
         refute=refute_of(stage, STAGES[suspect.stage]),
-        remedy=remedy_of(stage, STAGES[suspect.stage]),
+        remedy=remedy,
         otherwise=claim,
         # Those that lost half of their excess to slow requests.
         explains=np.asarray((by_slow > 0) & (by_slow >= 0.5 * excess), np.bool_),

@@ -21,7 +21,14 @@ from whodisk.detectors.base import (
     evidence_above,
     large_enough,
 )
-from whodisk.detectors.blamed_device import Suspect, device_of, under_loop
+from whodisk.detectors.blamed_device import (
+    Suspect,
+    device_of,
+    remedy_at_user,
+    said_of_user,
+    under_loop,
+    user_below,
+)
 from whodisk.detectors.served_others import passed_over, requests_of, requests_sql, stood_still
 from whodisk.detectors.slow_groups import (
     ADVICE,
@@ -277,6 +284,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME
         claim += f" {words.percent(volume.part)} of their time passed in {volume.said}."
     claim += under_loop(context, suspect, device)
+    if (user := user_below(context, suspect, device)) is not None:
+        claim, remedy = claim + said_of_user(user), remedy_at_user(user, remedy)
     back = _given_back(context, suspect)
     if back is not None:
         remedy, refute = GIVEN_BACK, NOT_GIVEN_BACK

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from whodisk.evidence.context import Context
 from whodisk.evidence.in_flight import in_flight
+from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.evidence.serving_waits import KERNEL_WORKERS
+from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX
 from whodisk.machine.disks import disk_of
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints, overlap
 
 
@@ -45,6 +52,51 @@ def below_loop(context: Context, device: str, begin_ns: Ints, end_ns: Ints) -> B
     start, end = in_flight(context, found[1])
     busy = float(overlap(begin_ns, end_ns, start, end).sum()) / max(1.0, float((end_ns - begin_ns).sum()))
     return Below(device, *found, min(1.0, busy)) if busy > 0 else None
+
+
+def workers_of(context: Context, device: str) -> list[int]:
+    """Workers of the kernel that asked the disk under a loop device for something: whatever that device serves, one of them takes up."""
+    found = disk_of_loop(context, device) if "block" in context.surveys else None
+    if found is None:
+        return []
+    rows = context.case.rows(
+        f"SELECT DISTINCT tid FROM block_ops WHERE device = {quoted(found[1])} AND tid > 0 AND {KERNEL_WORKERS} ORDER BY 1"
+    )
+    return [int(row["tid"] or 0) for row in rows]
+
+
+@dataclass(frozen=True)
+class User:
+    """A program that is not judged, and what it asked of a disk."""
+
+    comm: str
+    requests: int
+    bytes: float
+    #: Part of the time asked about in which requests of it were in flight.
+    busy: float
+
+
+def foremost_user(context: Context, disk: str, begin_ns: Ints, end_ns: Ints) -> User | None:
+    """Who had requests in flight on a disk for most of these times: another program, no thread of the kernel; None without any, or of too many requests."""
+    block = context.surveys.get("block")
+    if block is None or block.operations > ASLEEP_REQUESTS_MAX:
+        return None
+    data = context.case.arrays(
+        f"""SELECT who, start_ns, end_ns, size_bytes FROM (SELECT {program_sql(context)} AS who, start_ns, start_ns + latency_ns AS end_ns,
+  coalesce(size_bytes, 0) AS size_bytes FROM block_ops WHERE device = {quoted(disk)} AND NOT open AND comm IS NOT NULL) AS requests
+WHERE who NOT IN ({own_sql(context)}) ORDER BY 2, 3, 1"""
+    )
+    names, users = data["who"].astype(str), list[User]()
+    whole = max(1.0, float((end_ns - begin_ns).sum()))
+    for name in np.unique(names).tolist():
+        if is_kernel_thread(context.case, name):
+            continue
+        start, end, size = (
+            data[of][names == name].astype(np.int64) for of in ("start_ns", "end_ns", "size_bytes")
+        )
+        busy = float(overlap(begin_ns, end_ns, start, end).sum()) / whole
+        users.append(User(name, len(start), float(size.sum()), min(1.0, busy)))
+    return max(users, key=lambda user: user.busy, default=None)
 
 
 def always_below_loop(context: Context, device: str) -> Below | None:
