@@ -19,8 +19,10 @@ DURABLE = 1
 class _Thread:
     """One thread's calls, operations and waits, laid out one after the other."""
 
-    def __init__(self, tid: int = TID, begin_ns: int = 1_000_000) -> None:
-        self.tid, self.now = tid, begin_ns
+    def __init__(
+        self, tid: int = TID, begin_ns: int = 1_000_000, comm: str = COMM, pid: int | None = None
+    ) -> None:
+        self.tid, self.now, self.comm, self.pid = tid, begin_ns, comm, tid if pid is None else pid
         self.rows: list[dict[str, Any]] = []
         self.waits: list[dict[str, Any]] = []
 
@@ -39,6 +41,8 @@ class _Thread:
                 "op": op,
                 "flags": flags,
                 "tid": self.tid,
+                "pid": self.pid,
+                "comm": self.comm,
                 "fs_ns": latency - sum(spent.values()),
                 **spent,
             }
@@ -53,8 +57,8 @@ class _Thread:
         self.waits.append(
             {
                 "tid": self.tid,
-                "pid": self.tid,
-                "comm": COMM,
+                "pid": self.pid,
+                "comm": self.comm,
                 "cpu": self.tid % 2,
                 "start_ns": begin_ns,
                 "duration_ns": end_ns - begin_ns,
@@ -82,8 +86,6 @@ def _written(
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     columns |= {
         "op_id": APP_ID_BASE + np.arange(len(rows)),
-        "comm": COMM,
-        "pid": columns["tid"],
         "device": "nvme0n1",
         "size_bytes": 4096,
         "queue_depth": 1,
@@ -152,6 +154,22 @@ def depth_of_reads(seed: int, path: Path) -> Path:
             begin = begun.pop(0)
             thread.operation("read", begin, thread.now, device=thread.now - begin - 3_000)
     return _written(path, [thread])
+
+
+def reads_of_a_pool(seed: int, path: Path) -> Path:
+    """Four threads with names of their own, as a pool of threads gives them; the process' first thread sleeps until they are done."""
+    rng = np.random.default_rng([seed, 26])
+    threads = [_Thread(TID)]
+    for number in range(4):
+        thread = _Thread(TID + 1 + number, 2_000_000 + 10_000 * number, f"pool-1-thread-{number + 1}", TID)
+        for _ in range(1_500):
+            length = int(rng.integers(90_000, 110_000))
+            thread.wait("blocked", thread.now + 5_000, thread.now + length, "io")
+            thread.call("read", length, device=length - 10_000)
+            thread.goes_on(int(rng.integers(8_000, 12_000)))
+        threads.append(thread)
+    threads[0].goes_on(max(thread.now for thread in threads), "blocked", "futex_do_wait")
+    return _written(path, threads)
 
 
 def page_faults(seed: int, path: Path) -> Path:

@@ -30,6 +30,15 @@ def test_experiments_change_what_is_said_to_bind(name: str, changes: str, tmp_pa
     assert [changes in step for step in verdict.next_steps] == [True], verdict.next_steps
 
 
+def test_threads_of_a_pool_are_one_program(tmp_path: Path) -> None:
+    """Each thread has one read at a time, whatever it is called; their process has four."""
+    verdict = solve(limits.reads_of_a_pool(3, tmp_path / "case"))
+    assert verdict.limit is not None
+    assert verdict.limit.startswith("server on nvme0n1: ")
+    assert "pool-1-thread" not in verdict.limit
+    assert " 4 " in verdict.limit
+
+
 def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:
     verdict = solve(limits.syncs_before_depth(5, tmp_path / "case"))
     # 850 us in each sync, and 32 writes of 9 us between two of them.

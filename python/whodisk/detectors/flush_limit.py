@@ -18,16 +18,17 @@ from whodisk.detectors.thresholds import (
     SATURATION_SYNC_SHARE,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.main_program import Program
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import overlap
 
 
-def flush_limit(context: Context, comm: str) -> Limit | None:
+def flush_limit(context: Context, program: Program) -> Limit | None:
     """The limit of the device on which this program's requests spend most of their time; None if its flushes are none."""
     if "block" not in context.surveys or "device_ns" not in context.case.columns.get("ops/block", ()):
         return None
     rows = context.case.rows(
-        f"""SELECT device FROM measured WHERE layer = 'block' AND comm = {quoted(comm)} AND op <> 'flush' AND device IS NOT NULL
+        f"""SELECT device FROM measured WHERE layer = 'block' AND {program.sql} AND op <> 'flush' AND device IS NOT NULL
 GROUP BY 1 ORDER BY sum(latency_ns) DESC, 1 LIMIT 1"""
     )
     return _of_device(context, str(rows[0]["device"])) if rows else None

@@ -20,7 +20,6 @@ from whodisk.detectors.thread_limit import (
     remote_said,
 )
 from whodisk.detectors.thresholds import (
-    COMMAND_SHARE,
     FOREIGN_FILLED,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
@@ -34,6 +33,7 @@ from whodisk.detectors.thresholds import (
     VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.main_program import Program, main_program
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import thread_time
 from whodisk.machine.below_loop import always_below_loop
@@ -177,16 +177,16 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     if context.layer == "app" and context.case.program is not None and "syscall" in context.surveys:
         # A thread's calls show what binds it; its program's own operations hold whatever it does.
         context = replace(context, layer="syscall")
-    program = _main_program(context)
+    program = main_program(context)
     if program is None:
         return
     # What its threads do comes before what they have in flight: who waits for syncs, or computes, is no faster with more of it.
-    time = thread_time(context, program.comm)
+    time = thread_time(context, program)
     if time is not None and time.robbed > ROBBED_MAX:
         # What sets its speed is who has its CPU: that is no limit of its own.
         return
-    of_threads = limit_of(context, program.comm, time) if time is not None else None
-    held = of_threads or flush_limit(context, program.comm)
+    of_threads = limit_of(context, program, time) if time is not None else None
+    held = of_threads or flush_limit(context, program)
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         result.limiting_device = held.device
@@ -195,14 +195,14 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     if own is None or not own.depth:
         return
     filled = own.in_flight / own.depth
-    name = f"{program.comm} on {program.device}" if program.device else program.comm
+    name = f"{program.name} on {program.device}" if program.device else program.name
     below = held_below(context)
     # What calls spend with devices is known only where requests were recorded, too.
     from_memory = context.layer == "syscall" and "block" in context.surveys and below < IN_MEMORY_MAX
     volume = in_all_volumes(context, DATA) if from_memory else None
     if volume is not None and volume.part >= VOLUME_BINDS_MIN:
         result.limit = (
-            f"the volume {volume.volume}: {words.percent(volume.part)} of the time of {program.comm}'s reads and writes passes in {volume.said}; "
+            f"the volume {volume.volume}: {words.percent(volume.part)} of the time of {program.name}'s reads and writes passes in {volume.said}; "
             f"{words.percent(below)} with devices"
         )
         result.limit_refute = f"Run the same on {volume.members[0] if volume.members else 'the device below'}: if it takes as long there, the volume is not what limits it."
@@ -212,7 +212,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         mean_bytes = own.bytes_per_s / own.throughput if own.throughput else 0.0
         of = f" of {words.size(mean_bytes)}" if mean_bytes >= 1 else ""
         result.limit = (
-            f"the calls of {program.comm} themselves: it is in one of them {words.percent(min(1.0, filled))} of its time, {words.rate(own.throughput)} per second{of}, "
+            f"the calls of {program.name} themselves: it is in one of them {words.percent(min(1.0, filled))} of its time, {words.rate(own.throughput)} per second{of}, "
             f"{words.duration(own.held_ns)} each, and the kernel answers them from memory ({words.percent(below)} of that is spent with devices)"
         )
         result.limit_refute = "Run the same with a tenth of the calls, each ten times as large: if it does not get faster, their number is not what limits it."
@@ -243,36 +243,9 @@ def _under_loop(context: Context, device: str) -> str:
     return f". {said}" if said else ""
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program (by command name) and the device it uses most."""
-
-    comm: str
-    device: str
-
-
-def _main_program(context: Context) -> Program | None:
-    """The recorded command if it did much itself, else the program with the most time in requests."""
-    rows = context.case.rows(
-        f"""SELECT coalesce(comm, '') AS comm, coalesce(device, '') AS device, sum(latency_ns) AS busy_ns
-FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL
-GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
-    )
-    command = context.case.meta.get("command") or [""]
-    # The kernel keeps 15 characters of a command name.
-    name = str(command[0]).rsplit("/", 1)[-1][:15]
-    total = sum(_int(row["busy_ns"]) for row in rows)
-    own = [row for row in rows if row["comm"] == name and _int(row["busy_ns"]) >= COMMAND_SHARE * total]
-    chosen = own or rows
-    return Program(str(chosen[0]["comm"]), str(chosen[0]["device"])) if chosen else None
-
-
 def _own_load(context: Context, program: Program) -> Load | None:
     """What a program kept in flight, from a stretch of its requests around the middle."""
-    where = (
-        f"layer = '{context.layer}' AND comm = {quoted(program.comm)} "
-        f"AND coalesce(device, '') = {quoted(program.device)}"
-    )
+    where = f"layer = '{context.layer}' AND {program.sql} AND coalesce(device, '') = {quoted(program.device)}"
     whole = context.case.rows(
         f"""SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns,
   coalesce(sum(size_bytes) FILTER (op IN {MOVING}), 0) AS size_bytes FROM measured WHERE {where}"""

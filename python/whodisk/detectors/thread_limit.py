@@ -22,6 +22,7 @@ from whodisk.detectors.thresholds import (
     VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.main_program import Program
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import (
     ASLEEP,
@@ -63,7 +64,7 @@ class Limit:
     device: str = ""
 
 
-def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
+def limit_of(context: Context, program: Program, time: ThreadTime) -> Limit | None:
     """What a program's threads do most of their time, where that is not to wait for reads and writes; None: these come next."""
     # Time in which other programs had the CPU is theirs, and no limit of this one.
     left = 1.0 - time.robbed
@@ -86,19 +87,19 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
     most = max(groups, key=lambda what: groups[what])
     if groups[most] < THREAD_BINDS_MIN:
         return None
-    held = _binds(context, comm, time, most)
+    held = _binds(context, program, time, most)
     return None if held is None else replace(held, said=held.said + asleep_besides(time))
 
 
-def _binds(context: Context, comm: str, time: ThreadTime, most: str) -> Limit | None:
+def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> Limit | None:
     if most == SYNCS:
-        return _syncs(context, comm, time)
+        return _syncs(context, program, time)
     if most == DURABLE:
-        return _durable(context, comm, time)
+        return _durable(context, program, time)
     if most == OTHERS:
-        return _others(context, comm, time)
+        return _others(context, program, time)
     if most == RUNNING and time.waits_known and not (time.flies and held_below(context) >= HELD_BELOW_MIN):
-        return _computes(context, comm, time)
+        return _computes(context, program, time)
     return None
 
 
@@ -112,11 +113,11 @@ def asleep_besides(time: ThreadTime) -> str:
     return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{mostly}"
 
 
-def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
+def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[SYNCS]
-    flushing = _flushing(context, f"comm = {quoted(comm)} AND op IN ({', '.join(map(quoted, _SYNCS))})")
+    flushing = _flushing(context, f"{program.sql} AND op IN ({', '.join(map(quoted, _SYNCS))})")
     said = (
-        f"syncs: {_waits(comm, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
+        f"syncs: {_waits(program.name, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
         f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing}"
     )
     if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
@@ -129,15 +130,15 @@ def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
     return Limit(said, FEWER_SYNCS, _held_by(context, _SYNCS))
 
 
-def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
+def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[DURABLE]
-    requests = _requests_each(context, comm)
+    requests = _requests_each(context, program)
     each = (
         f", {words.things(requests, 'request')} to the device for each" if requests and requests >= 1 else ""
     )
-    where = _flushing(context, _durable_sql(comm)) + _waited_in(context, comm)
+    where = _flushing(context, _durable_sql(program)) + _waited_in(context, program)
     return Limit(
-        f"durable writes (O_SYNC or O_DSYNC): {_waits(comm, time, time.share[DURABLE])} for writes that return only when their data "
+        f"durable writes (O_SYNC or O_DSYNC): {_waits(program.name, time, time.share[DURABLE])} for writes that return only when their data "
         f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}",
         "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
         "what limits it.",
@@ -145,30 +146,30 @@ def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
     )
 
 
-def _others(context: Context, comm: str, time: ThreadTime) -> Limit:
+def _others(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[OTHERS]
     kinds = sorted({s.op for s in context.survey.strata} - set(CALL_OF))
     return Limit(
-        f"files, not data: {_waits(comm, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
+        f"files, not data: {_waits(program.name, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
         f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}",
         "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
     )
 
 
-def _computes(context: Context, comm: str, time: ThreadTime) -> Limit:
+def _computes(context: Context, program: Program, time: ThreadTime) -> Limit:
     without = time.share[NO_CPU]
     crowded = without * time.own_cpu
     runs = f"{_threads(time)} between calls {words.percent(time.share[RUNNING])} of the time, when storage does not hold it up"
     if time.own_cpu >= OWN_CPU_MIN and crowded >= THREAD_BINDS_MIN * (crowded + time.share[RUNNING]):
         return Limit(
-            f"the CPUs: {comm} has more to compute than there are CPUs. Its threads had none in {words.percent(without)} of their time, "
-            f"{words.percent(time.own_cpu)} of that because other threads of {comm} had them",
-            f"Give {comm} more CPUs, or run fewer of it at once: if each of them does not get faster, the CPUs are not what limits it.",
+            f"the CPUs: {program.name} has more to compute than there are CPUs. Its threads had none in {words.percent(without)} of their time, "
+            f"{words.percent(time.own_cpu)} of that because other threads of {program.name} had them",
+            f"Give {program.name} more CPUs, or run fewer of it at once: if each of them does not get faster, the CPUs are not what limits it.",
         )
     rest = f"; for another {words.percent(without)} it had no CPU" if without >= BEHIND_SYNC_TOLD else ""
     return Limit(
-        f"{comm} itself: {runs}{rest}",
-        f"Run the same on files in memory (tmpfs): if {comm} gets much faster there, storage limits it after all.",
+        f"{program.name} itself: {runs}{rest}",
+        f"Run the same on files in memory (tmpfs): if {program.name} gets much faster there, storage limits it after all.",
     )
 
 
@@ -231,8 +232,8 @@ def held_below(context: Context) -> float:
     return below / whole if whole > 0 else 0.0
 
 
-def _durable_sql(comm: str) -> str:
-    return f"comm = {quoted(comm)} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
+def _durable_sql(program: Program) -> str:
+    return f"{program.sql} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
 
 
 def _flushing(context: Context, calls: str) -> str:
@@ -267,12 +268,12 @@ WHERE device = {quoted(device)} AND op = 'flush' AND device_ns IS NOT NULL
     return f"; for {words.percent(share)} of it {device} flushed its cache, {words.duration(each_ns)} a flush"
 
 
-def _requests_each(context: Context, comm: str) -> float | None:
+def _requests_each(context: Context, program: Program) -> float | None:
     """Requests that a durable write waits for, on average."""
     if "links" not in context.case.columns:
         return None
     row = context.case.rows(
-        f"""WITH durable AS (SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(comm)})
+        f"""WITH durable AS (SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(program)})
 SELECT (SELECT count(*) FROM durable) AS writes,
   (SELECT count(*) FROM links JOIN durable ON durable.op_id = links.parent_id WHERE links.kind = 'waits_for') AS requests"""
     )[0]
@@ -280,13 +281,13 @@ SELECT (SELECT count(*) FROM durable) AS writes,
     return requests / writes if writes and requests else None
 
 
-def _waited_in(context: Context, comm: str) -> str:
+def _waited_in(context: Context, program: Program) -> str:
     """For what threads slept most while they wrote, where the kernel says so: a page under writeback, a journal."""
     if "waits" not in context.case.columns:
         return ""
     row = context.case.rows(
         f"""WITH durable AS (SELECT tid, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns, sum(latency_ns) AS whole_ns
-  FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(comm)} GROUP BY 1)
+  FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(program)} GROUP BY 1)
 SELECT cause, sum(duration_ns) AS slept_ns, (SELECT sum(whole_ns) FROM durable) AS whole_ns
 FROM waits JOIN durable ON durable.tid = waits.tid AND start_ns >= low_ns AND start_ns < high_ns
 WHERE state = 'blocked' AND cause <> 'io' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""

@@ -793,13 +793,6 @@ SERIAL_SHARE = row(
     CHOSEN,
     "From this part of the time on a serial program is said to wait for its requests.",
 )
-COMMAND_SHARE = row(
-    "COMMAND_SHARE",
-    0.05,
-    "share",
-    CHOSEN,
-    "The recorded command is looked at if it caused this part of what was in flight.",
-)
 SATURATION_REQUESTS_MIN = row(
     "SATURATION_REQUESTS_MIN",
     100,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.main_program import Program
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.thresholds import (
     CALL_HOLDS_MIN,
@@ -20,7 +21,6 @@ from whodisk.evidence.thresholds import (
     THREAD_OPERATIONS_MIN,
     THREADS_MAX,
 )
-from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, overlap
 from whodisk.types import Cell
 
@@ -86,14 +86,14 @@ class _Operations:
     kind: Ints
 
 
-def thread_time(context: Context, comm: str) -> ThreadTime | None:
+def thread_time(context: Context, program: Program) -> ThreadTime | None:
     """How the busy threads of a program spent their time, in a stretch around the middle; None where that is not known.
 
-    `comm` is the program's name in the judged layer, which has to be the system calls, with nothing left out of it.
+    The judged layer has to be the system calls, with nothing left out of it.
     """
     if context.layer != "syscall" or context.case.copied:
         return None
-    operations = _operations(context, comm)
+    operations = _operations(context, program)
     if operations is None:
         return None
     threads = _busy(operations)
@@ -207,8 +207,8 @@ def _length(times: _Times) -> float:
     return float((times[1] - times[0]).sum())
 
 
-def _operations(context: Context, comm: str) -> _Operations | None:
-    where = f"layer = '{context.layer}' AND comm = {quoted(comm)} AND tid IS NOT NULL"
+def _operations(context: Context, program: Program) -> _Operations | None:
+    where = f"layer = '{context.layer}' AND {program.sql} AND tid IS NOT NULL"
     row = context.case.rows(
         f"SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns) AS high_ns FROM measured WHERE {where}"
     )[0]

@@ -15,6 +15,15 @@ BACKLOG_APART_MIN = row(
     "Fewer operations apart from all backlogs do not show how long one takes without a backlog.",
 )
 
+# main_program
+COMMAND_SHARE = row(
+    "COMMAND_SHARE",
+    0.05,
+    "share",
+    CHOSEN,
+    "The recorded command is looked at if it caused this part of what was in flight.",
+)
+
 # host_kinds
 KIND_DEVICES = row(
     "KIND_DEVICES",

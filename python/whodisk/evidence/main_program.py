@@ -1,0 +1,93 @@
+"""The program whose limit is looked for: processes of one name, with all their threads.
+
+A thread may be called as it likes (`pool-1-thread-4`), and has one call at a time by nature: what it keeps in flight says nothing of its program.
+A process is called as its first thread is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import COMMAND_SHARE
+from whodisk.reading.views import Row, quoted
+from whodisk.types import Cell
+
+
+@dataclass(frozen=True)
+class Program:
+    """Processes of one name, and the device that they use most (empty: none)."""
+
+    name: str
+    device: str
+    #: Empty: the recording has no processes; then who bears the name belongs to it.
+    pids: tuple[int, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """SQL, of an operation or a wait: it is the program's."""
+        named = f"comm = {quoted(self.name)}"
+        if not self.pids:
+            return named
+        return f"(pid IN ({', '.join(map(str, self.pids))}) OR (coalesce(pid, 0) <= 0 AND {named}))"
+
+
+def main_program(context: Context) -> Program | None:
+    """The recorded command if it did much itself, else the program with the most time in operations of the judged layer."""
+    rows = context.case.rows(
+        f"""SELECT coalesce(pid, 0) AS pid, comm, coalesce(device, '') AS device, coalesce(tid = pid, FALSE) AS first, sum(latency_ns) AS busy_ns
+FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1, 2, 3, 4"""
+    )
+    names = _names(context, rows)
+    busy: dict[tuple[str, str], int] = defaultdict(int)
+    pids: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        pid = _int(row["pid"])
+        name = names[pid] if pid > 0 else str(row["comm"])
+        busy[name, str(row["device"])] += _int(row["busy_ns"])
+        if pid > 0:
+            pids[name].add(pid)
+    chosen = sorted(busy, key=lambda of: (-busy[of], of))
+    least = COMMAND_SHARE * sum(busy.values())
+    command = _int(context.case.meta.get("command_pid"))
+    own = [
+        of for of in chosen if (command in pids[of[0]] or of[0] == _command(context)) and busy[of] >= least
+    ]
+    for name, device in own or chosen:
+        return Program(name, device, tuple(sorted(pids[name])))
+    return None
+
+
+def _command(context: Context) -> str:
+    command = context.case.meta.get("command") or [""]
+    # The kernel keeps 15 characters of a command name.
+    return str(command[0]).rsplit("/", 1)[-1][:15]
+
+
+def _names(context: Context, rows: list[Row]) -> dict[int, str]:
+    """Process -> what its first thread was called most of the time; where that is not in the recording, the command, or its busiest thread."""
+    first: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    threads: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        pid = _int(row["pid"])
+        if pid > 0:
+            threads[pid][str(row["comm"])] += _int(row["busy_ns"])
+            if row["first"]:
+                first[pid][str(row["comm"])] += _int(row["busy_ns"])
+    unknown = sorted(set(threads) - set(first))
+    if unknown and "waits" in context.case.columns:
+        for row in context.case.rows(
+            f"""SELECT pid, comm, sum(duration_ns) AS busy_ns FROM waits
+WHERE tid = pid AND comm IS NOT NULL AND pid IN ({", ".join(map(str, unknown))}) GROUP BY 1, 2"""
+        ):
+            first[_int(row["pid"])][str(row["comm"])] += _int(row["busy_ns"])
+    command = _int(context.case.meta.get("command_pid"))
+    if command in threads and command not in first and (name := _command(context)):
+        first[command][name] = 1
+    of = {**threads, **first}
+    return {pid: max(sorted(of[pid]), key=lambda name: of[pid][name]) for pid in threads}
+
+
+def _int(value: Cell) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0
