@@ -26,7 +26,16 @@ class _Thread:
         self.rows: list[dict[str, Any]] = []
         self.waits: list[dict[str, Any]] = []
 
-    def operation(self, op: str, begin_ns: int, end_ns: int, flags: int = 0, **stages: int) -> None:
+    def operation(
+        self,
+        op: str,
+        begin_ns: int,
+        end_ns: int,
+        flags: int = 0,
+        on: str | None = "nvme0n1",
+        size_bytes: int = 4096,
+        **stages: int,
+    ) -> None:
         """An operation with these stages, ns; the rest is `fs`."""
         latency = end_ns - begin_ns
         spent = {
@@ -43,14 +52,16 @@ class _Thread:
                 "tid": self.tid,
                 "pid": self.pid,
                 "comm": self.comm,
+                "device": on,
+                "size_bytes": size_bytes,
                 "fs_ns": latency - sum(spent.values()),
                 **spent,
             }
         )
 
-    def call(self, op: str, length_ns: int, flags: int = 0, **stages: int) -> None:
+    def call(self, op: str, length_ns: int, flags: int = 0, **about: Any) -> None:
         """A call that holds the thread."""
-        self.operation(op, self.now, self.now + length_ns, flags, **stages)
+        self.operation(op, self.now, self.now + length_ns, flags, **about)
         self.now += length_ns
 
     def wait(self, state: str, begin_ns: int, end_ns: int, cause: str | None = None) -> None:
@@ -80,14 +91,13 @@ def _written(
     threads: list[_Thread],
     links: dict[str, Any] | None = None,
     flushes: list[tuple[int, int]] | None = None,
+    requests: list[dict[str, Any]] | None = None,
 ) -> Path:
-    """The case of these threads. `links` need requests; `flushes` are begin and end of the device's flushes beside them."""
+    """The case of these threads. `links` need requests; `flushes` are begin and end of the device's flushes beside them; `requests` are all there are."""
     rows = sorted((row for thread in threads for row in thread.rows), key=lambda row: row["start_ns"])
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     columns |= {
         "op_id": APP_ID_BASE + np.arange(len(rows)),
-        "device": "nvme0n1",
-        "size_bytes": 4096,
         "queue_depth": 1,
     }
     waits = sorted((w for thread in threads for w in thread.waits), key=lambda w: w["start_ns"])
@@ -110,6 +120,15 @@ def _written(
             "comm": COMM,
             "device": "nvme0n1",
             "size_bytes": np.repeat([4096, 0], [number, len(flushed)]),
+        }
+    if requests is not None:
+        block = {
+            "op_id": BLOCK_ID_BASE + np.arange(len(requests)),
+            **{name: [row[name] for row in requests] for name in requests[0]},
+            "op": "read",
+            "comm": COMM,
+            "pid": TID,
+            "device": "nvme0n1",
         }
     return write_case(
         path,
@@ -170,6 +189,48 @@ def reads_of_a_pool(seed: int, path: Path) -> Path:
         threads.append(thread)
     threads[0].goes_on(max(thread.now for thread in threads), "blocked", "futex_do_wait")
     return _written(path, threads)
+
+
+def reads_a_stream(seed: int, path: Path) -> Path:
+    """It reads one file to its end, 128 KiB a call. The kernel reads ahead: the device always has eight requests, and four calls of five find their
+    data there; the fifth waits."""
+    rng = np.random.default_rng([seed, 27])
+    thread = _Thread()
+    for _ in range(600):
+        for _ in range(4):
+            thread.call("read", int(rng.integers(15_000, 20_000)), on=None, size_bytes=131_072)
+        length = int(rng.integers(4_300_000, 4_500_000))
+        thread.wait("blocked", thread.now + 5_000, thread.now + length, "folio_wait_bit_common")
+        thread.call("read", length, size_bytes=131_072, device=length - 10_000)
+    # As many bytes as it reads, eight requests at a time, of no pace: a drive that turns.
+    starts = np.sort(rng.integers(0, thread.now, 1_500))
+    took_ns = 8 * thread.now / 1_500
+    requests = [
+        {
+            "start_ns": int(start),
+            "latency_ns": int(took),
+            "device_ns": int(took),
+            "size_bytes": 262_144,
+        }
+        for start, took in zip(starts, rng.uniform(0.3, 1.7, 1_500) * took_ns, strict=True)
+    ]
+    return _written(path, [thread], requests=requests)
+
+
+def asks_for_more(seed: int, path: Path) -> Path:
+    """It reads one small file after the other, and asks for 1 MiB each time: no file has more than 16 KiB."""
+    rng = np.random.default_rng([seed, 28])
+    thread = _Thread()
+    requests = []
+    for _ in range(2_000):
+        length = int(rng.integers(400_000, 3_200_000))
+        about = {"start_ns": thread.now + 5_000, "latency_ns": length - 10_000, "device_ns": length - 10_000}
+        requests.append(about | {"size_bytes": 16_384})
+        thread.wait("blocked", thread.now + 5_000, thread.now + length, "folio_wait_bit_common")
+        thread.call("read", length, size_bytes=1 << 20, device=length - 10_000)
+        thread.call("read", 1_000, on=None, size_bytes=1 << 20)
+        thread.goes_on(int(rng.integers(90_000, 110_000)))
+    return _written(path, [thread], requests=requests)
 
 
 def page_faults(seed: int, path: Path) -> Path:

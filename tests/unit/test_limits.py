@@ -39,6 +39,25 @@ def test_threads_of_a_pool_are_one_program(tmp_path: Path) -> None:
     assert " 4 " in verdict.limit
 
 
+def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
+    """One call waits, and the device works on eight requests: a deeper queue is not what it lacks."""
+    verdict = solve(limits.reads_a_stream(3, tmp_path / "case"))
+    assert verdict.limit is not None
+    # 128 KiB each in 5 calls of 4.47 ms in all.
+    assert verdict.limit.startswith("nvme0n1, which delivers 140 MiB/s to server")
+    assert " requests in flight there, because the kernel reads ahead" in verdict.limit
+    assert "read_ahead_kb of nvme0n1" in verdict.next_steps[0]
+    assert not [item for item in verdict.cleared if item.what.startswith("device:")]
+
+
+def test_what_a_read_asks_for_is_not_what_it_gets(tmp_path: Path) -> None:
+    verdict = solve(limits.asks_for_more(3, tmp_path / "case"))
+    assert verdict.limit is not None
+    assert "one request in flight" in verdict.limit
+    assert "B/s" not in verdict.limit
+    assert "two of it at once" in verdict.next_steps[0]
+
+
 def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:
     verdict = solve(limits.syncs_before_depth(5, tmp_path / "case"))
     # 850 us in each sync, and 32 writes of 9 us between two of them.

@@ -23,6 +23,7 @@ FACTS = {
     "detectors/over_represented.DIRECT": "a flag of the case format",
     "detectors/over_represented.SYNCED": "flags of the case format",
     "detectors/prefetch.DEFAULT_READ_AHEAD_KB": "Linux' own default",
+    "detectors/saturation.DIRECT": "a flag of the case format",
     "detectors/silent_device.DEPTHS": "how two numbers are packed into one",
     "detectors/slow_host.MAD_EFFICIENCY": "a fact of statistics",
     "detectors/submitter_gap.FEW_THREADS": "which of two ways to the same answer is faster",

@@ -20,6 +20,7 @@ from whodisk.detectors.thread_limit import (
     remote_said,
 )
 from whodisk.detectors.thresholds import (
+    AHEAD_MIN,
     FOREIGN_FILLED,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
@@ -37,14 +38,23 @@ from whodisk.evidence.main_program import Program, main_program
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import thread_time
 from whodisk.machine.below_loop import always_below_loop
+from whodisk.machine.kernel_threads import made_for
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import Ints
+from whodisk.statistics.stats import Ints, disjoint, overlap
 from whodisk.types import Cell
 
 #: Of a limit that is a queue depth.
 DEEPER = "Run the same with twice the queue depth: if throughput does not grow, the device is the limit."
+#: Of one that is a number of threads.
+MORE_THREADS = (
+    "Run the same with twice as many threads: if throughput does not grow, the device is the limit."
+)
 
+#: Flag of an operation that goes past the page cache (case-format, Flags).
+DIRECT = 1 << 8
+#: Kinds of operations that the page cache answers, and reads ahead for, unless they go past it.
+THROUGH_CACHE = ("read", "fault", "copy")
 
 #: Operations whose bytes move; those of a sync are what it may have to write.
 MOVING = (*DATA, "discard")
@@ -66,6 +76,12 @@ class Load:
     bytes_per_s: float
     #: Whether `depth` is a ceiling: often reached, never exceeded.
     capped: bool = True
+    #: Mean size that operations ask for.
+    size_bytes: float = 0.0
+    #: Whether most of them read through the page cache; and then, while they wait, how many requests the device has in flight, and how many for each.
+    through_cache: bool = False
+    at_once: float = 0.0
+    ahead: float = 0.0
 
 
 def run(context: Context) -> Result:
@@ -209,15 +225,25 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         result.limiting_device = volume.volume
         result.limited = True
     elif own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
-        mean_bytes = own.bytes_per_s / own.throughput if own.throughput else 0.0
-        of = f" of {words.size(mean_bytes)}" if mean_bytes >= 1 else ""
+        of = f" of {words.size(own.size_bytes)}" if own.size_bytes >= 1 else ""
         result.limit = (
             f"the calls of {program.name} themselves: it is in one of them {words.percent(min(1.0, filled))} of its time, {words.rate(own.throughput)} per second{of}, "
             f"{words.duration(own.held_ns)} each, and the kernel answers them from memory ({words.percent(below)} of that is spent with devices)"
         )
         result.limit_refute = "Run the same with a tenth of the calls, each ten times as large: if it does not get faster, their number is not what limits it."
         result.limited = True
+    elif own.through_cache and own.ahead >= AHEAD_MIN and own.capped and filled >= SERIAL_SHARE:
+        result.limit = _streams(context, program, own, filled)
+        result.limit_refute = (
+            f"Run two readers at once, or double read_ahead_kb of {program.device}{_read_ahead(context, program.device)}: "
+            f"if throughput grows, {program.device} is not what limits it."
+        )
+        result.limiting_device = program.device
+        result.limited = True
     elif own.depth == 1 and filled >= SERIAL_SHARE:
+        if time is not None and not time.flies:
+            # Who makes one call after the other has no queue depth to set.
+            result.limit_refute = _beside(context, program, own)
         away = "" if program.device or context.layer != "syscall" else remote_said(context, DATA)
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
@@ -225,16 +251,45 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         )
         result.limited = True
     elif own.depth > 1 and own.capped and filled >= FOREIGN_FILLED:
-        rest = ""
+        rest = each = ""
         if filled < 1 - LITTLE_TOLERANCE:
-            rest = f"; {words.percent(1 - filled)} of its slots' time passes above the block layer"
-        result.limit = f"{name}: {_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}{_under_loop(context, program.device)}"
+            where = "above the block layer" if context.layer == "block" else "outside of these calls"
+            rest = f"; {words.percent(1 - filled)} of its slots' time passes {where}"
+        if time is not None and not time.flies and own.depth == time.threads:
+            each = f"each of its {words.count(time.threads)} threads has one call in flight at a time; "
+            result.limit_refute = MORE_THREADS
+        result.limit = f"{name}: {each}{_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}{_under_loop(context, program.device)}"
         result.limited = True
     elif own.in_flight < SERIAL_SHARE:
         result.observed.append(
             f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
             f"not spent waiting for this device{asleep_besides(time) if time is not None else ''}."
         )
+
+
+def _streams(context: Context, program: Program, own: Load, filled: float) -> str:
+    """Of a program for which the kernel reads ahead: its device is never without a request, however few calls wait."""
+    return (
+        f"{program.device}, which delivers {words.size(own.bytes_per_s)}/s to {program.name}. {program.name} waits for it {words.percent(min(1.0, filled))} of the time, "
+        f"and then has {words.significant(own.at_once, 2)} requests in flight there, because the kernel reads ahead"
+        f"{_under_loop(context, program.device)}"
+    )
+
+
+def _read_ahead(context: Context, device: str) -> str:
+    """What the setting is, where that was recorded."""
+    queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
+    return f" (now {queue['read_ahead_kb']})" if "read_ahead_kb" in queue else ""
+
+
+def _beside(context: Context, program: Program, own: Load) -> str:
+    """The experiment for a program that has one call in flight at a time."""
+    ahead = ""
+    if own.through_cache and program.device:
+        ahead = (
+            f", or give it a larger read_ahead_kb of {program.device}{_read_ahead(context, program.device)}"
+        )
+    return f"Run two of it at once{ahead}: if throughput does not grow, {program.device or 'what answers its calls'} is the limit."
 
 
 def _under_loop(context: Context, device: str) -> str:
@@ -257,7 +312,8 @@ def _own_load(context: Context, program: Program) -> Load | None:
     half_ns = (high_ns - low_ns) * min(1.0, SATURATION_SAMPLE_REQUESTS / count) / 2
     middle_ns = (low_ns + high_ns) / 2
     sample = context.case.arrays(
-        f"""SELECT start_ns, latency_ns FROM measured WHERE {where}
+        f"""SELECT start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes,
+  op IN {THROUGH_CACHE} AND (op = 'fault' OR coalesce(flags, 0) & {DIRECT} = 0) AS cached FROM measured WHERE {where}
   AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns)} ORDER BY start_ns, op_id"""
     )
     start_ns, latency_ns = (sample[name].astype(np.int64) for name in ("start_ns", "latency_ns"))
@@ -268,6 +324,15 @@ def _own_load(context: Context, program: Program) -> Load | None:
     held_ns = float(latency_ns.mean())
     throughput = len(start_ns) / (span_ns / 1e9)
     depth, deepest = _depth(start_ns, latency_ns)
+    bytes_per_s = throughput * _int(whole["size_bytes"]) / count
+    through_cache, at_once, ahead = False, 0.0, 0.0
+    if context.layer == "syscall":
+        # What a call asked for is not what it got: who reads a file to its end asks for more than there is.
+        through_cache = bool(sample["cached"].astype(np.bool_).mean() > 0.5)
+        moved_bytes, at_once, ahead = _requests(
+            context, program, ("read",) if through_cache else MOVING, start_ns, start_ns + latency_ns
+        )
+        bytes_per_s = moved_bytes / (span_ns / 1e9)
     return Load(
         throughput=throughput,
         held_ns=held_ns,
@@ -275,8 +340,35 @@ def _own_load(context: Context, program: Program) -> Load | None:
         capped=deepest <= depth,
         in_flight=throughput * held_ns / 1e9,
         kind="request",
-        bytes_per_s=throughput * _int(whole["size_bytes"]) / count,
+        bytes_per_s=bytes_per_s,
+        size_bytes=float(sample["size_bytes"].astype(np.float64).mean()),
+        through_cache=through_cache,
+        at_once=at_once,
+        ahead=ahead,
     )
+
+
+def _requests(
+    context: Context, program: Program, ops: tuple[str, ...], begin_ns: Ints, end_ns: Ints
+) -> tuple[float, float, float]:
+    """What the program's requests of these kinds to its device move from the first of these calls to the last, bytes; how many are in flight while a call waits, and
+    how many for each that does. Nothing where requests were not recorded."""
+    if "block" not in context.surveys or not program.device:
+        return 0.0, 0.0, 0.0
+    data = context.case.arrays(
+        f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns, coalesce(size_bytes, 0) AS size_bytes, coalesce(comm, '') AS comm, {program.sql} AS own
+FROM measured WHERE layer = 'block' AND device = {quoted(program.device)} AND op IN ({", ".join(map(quoted, ops))})
+  AND start_ns <= {int(begin_ns[-1])} AND start_ns + latency_ns >= {int(begin_ns[0])}"""
+    )
+    # The kernel's threads read and write for whoever caused it.
+    comm = data["comm"].astype(str)
+    own = data["own"].astype(np.bool_) | ((comm != "") & made_for(context.case, comm, ()))
+    begin, end = (data[name].astype(np.float64)[own] for name in ("begin_ns", "end_ns"))
+    moved = float(data["size_bytes"].astype(np.float64)[own & (data["begin_ns"] >= begin_ns[0])].sum())
+    with_calls_ns = float(overlap(begin, end, begin_ns, end_ns).sum())
+    lows, highs = disjoint(begin_ns, end_ns)
+    any_ns, each_ns = float(np.maximum(0.0, highs - lows).sum()), float((end_ns - begin_ns).sum())
+    return moved, with_calls_ns / max(1.0, any_ns), with_calls_ns / max(1.0, each_ns)
 
 
 def _depth(start_ns: Ints, latency_ns: Ints) -> tuple[float, float]:

@@ -793,6 +793,13 @@ SERIAL_SHARE = row(
     CHOSEN,
     "From this part of the time on a serial program is said to wait for its requests.",
 )
+AHEAD_MIN = row(
+    "AHEAD_MIN",
+    2,
+    "requests in flight per call that waits",
+    CHOSEN,
+    "From this number on, most of what a device works on was fetched ahead: how many calls wait says little of what it has in flight.",
+)
 SATURATION_REQUESTS_MIN = row(
     "SATURATION_REQUESTS_MIN",
     100,
