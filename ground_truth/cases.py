@@ -724,6 +724,11 @@ TRUTHS: dict[str, Truth] = {
     ),
     "computes": Truth("saturation", True, limits.computes, status="limited", limit="itself"),
     "idles": Truth("saturation", False, limits.idles, status="healthy"),
+    "pauses_under_a_lock": Truth("saturation", False, limits.pauses_under_a_lock, status="healthy"),
+    "reads_under_a_lock": Truth(
+        "saturation", True, limits.reads_under_a_lock, status="limited", limit="queue depth 1"
+    ),
+    "reads_a_stream": Truth("saturation", True, limits.reads_a_stream, status="limited", limit="delivers"),
     "own_threads_crowd": Truth(
         "saturation",
         True,

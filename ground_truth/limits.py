@@ -310,6 +310,33 @@ def idles(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
+def _locked(seed: int, path: Path, apart_ns: int) -> Path:
+    """Four threads that read under one lock, one after the other; who has it holds it so long before the next may have it."""
+    rng = np.random.default_rng([seed, 29])
+    threads = [_Thread(TID + number, 1_000_000, f"worker-{number}", TID) for number in range(4)]
+    now = 2_000_000
+    for turn in range(4_000):
+        thread = threads[turn % 4]
+        if turn >= 4:
+            thread.goes_on(now - thread.now, "blocked", "futex_do_wait")
+        thread.now = now
+        length = int(rng.integers(80_000, 140_000))
+        thread.wait("blocked", now + 5_000, now + length, "io")
+        thread.call("read", length, device=length - 10_000)
+        now = thread.now + apart_ns
+    return _written(path, threads)
+
+
+def pauses_under_a_lock(seed: int, path: Path) -> Path:
+    """Who has the lock reads for 100 us and pauses for a millisecond, and all others sleep for it: storage is not what they wait for."""
+    return _locked(seed, path, 1_000_000)
+
+
+def reads_under_a_lock(seed: int, path: Path) -> Path:
+    """Who has the lock only reads: the others sleep for it most of their time, and storage sets their speed all the same."""
+    return _locked(seed, path, 3_000)
+
+
 def _crowd(seed: int, path: Path, who: str) -> Path:
     """Four processes on two CPUs: each computes, and stands in line for a CPU, also within its reads."""
     rng = np.random.default_rng([seed, 22])

@@ -206,6 +206,51 @@ _WAITED_FOR = {
 }
 
 
+#: What a thread sleeps in until something comes from outside: a client, a server, a signal, a moment.
+AS_WHEN_IDLE = (
+    "do_epoll_wait",
+    "ep_poll",
+    "do_poll",
+    "poll_schedule_timeout",
+    "do_select",
+    "inet_csk_accept",
+    "sk_wait_data",
+    "wait_woken",
+    "__skb_wait_for_more_packets",
+    "unix_stream_read_generic",
+    "unix_stream_data_wait",
+    "do_sigtimedwait",
+    "__x64_sys_pause",
+)
+#: What it waits for in other functions of the kernel that have little to do with storage.
+_UNTIL = {
+    **dict.fromkeys(
+        ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me"),
+        "until woken by another thread, for a lock or for work",
+    ),
+    **dict.fromkeys(("hrtimer_nanosleep", "do_nanosleep"), "for a time that the program chose"),
+    **dict.fromkeys(
+        ("anon_pipe_read", "pipe_read", "pipe_wait_readable"), "until a pipe has something to read"
+    ),
+    **dict.fromkeys(("anon_pipe_write", "pipe_write", "pipe_wait_writable"), "until a pipe has room"),
+    "do_wait": "until a child process ends",
+    **dict.fromkeys(AS_WHEN_IDLE, "until something comes from outside, or a timer"),
+}
+
+
+def function(cause: str) -> str:
+    """A function of the kernel without what its compiler appended: ``do_poll`` for ``do_poll.constprop.0``."""
+    return cause.partition(".")[0]
+
+
+def asleep(cause: str) -> str:
+    """``in do_wait, until a child process ends``, ``waiting for a mutex``: how a thread sleeps."""
+    if cause in _WAITED_FOR:
+        return f"waiting for {_WAITED_FOR[cause]}"
+    until = _UNTIL.get(function(cause))
+    return f"in {function(cause)}, {until}" if until else f"in {function(cause)}"
+
+
 def slept(cause: str) -> str:
     """``waited for a mutex``, ``slept in wait_current_trans``: what a thread that was off the CPU did."""
     return f"waited for {_WAITED_FOR[cause]}" if cause in _WAITED_FOR else f"slept in {cause}"

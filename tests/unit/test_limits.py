@@ -8,6 +8,7 @@ import pytest
 
 from ground_truth import limits
 from ground_truth.cases import TRUTHS
+from whodisk.report import brief
 from whodisk.verdict.solve import solve
 
 
@@ -56,6 +57,32 @@ def test_what_a_read_asks_for_is_not_what_it_gets(tmp_path: Path) -> None:
     assert "one request in flight" in verdict.limit
     assert "B/s" not in verdict.limit
     assert "two of it at once" in verdict.next_steps[0]
+
+
+def test_sleep_that_is_no_storages_is_told_at_once(tmp_path: Path) -> None:
+    """Nothing is slow, and nobody could see that the program's own lock makes it ten times slower."""
+    verdict = solve(limits.pauses_under_a_lock(3, tmp_path / "case"))
+    assert (verdict.status, verdict.findings) == ("healthy", [])
+    said = f"{verdict.limit}"
+    assert said.startswith("storage for 9.9 % of the time at most")
+    assert "the 4 threads of worker-0 sleep" in said
+    assert "futex_do_wait" in said
+    assert "tmpfs" in verdict.next_steps[0]
+    assert "storage for 9.9 % of the time at most" in " ".join(
+        " ".join(str(line) for line in brief.lines(verdict, 80)).split()
+    )
+    # Where the others wait for who reads, their sleep is storage's.
+    reads = solve(limits.reads_under_a_lock(3, tmp_path / "reads"))
+    assert reads.status == "limited"
+    assert "at most" not in str(reads.limit)
+
+
+def test_a_server_without_work_is_idle(tmp_path: Path) -> None:
+    verdict = solve(limits.idles(3, tmp_path / "case"))
+    assert verdict.status == "healthy"
+    assert "do_epoll_wait, until something comes from outside, or a timer: idle time, and no limit" in str(
+        verdict.limit
+    )
 
 
 def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:

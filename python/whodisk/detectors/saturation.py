@@ -15,6 +15,7 @@ from whodisk.detectors.thread_limit import (
     DATA,
     FEWER_SYNCS,
     asleep_besides,
+    asleep_instead,
     held_below,
     limit_of,
     remote_said,
@@ -36,7 +37,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program, main_program
 from whodisk.evidence.survey import Stratum
-from whodisk.evidence.thread_time import thread_time
+from whodisk.evidence.thread_time import ThreadTime, thread_time
 from whodisk.machine.below_loop import always_below_loop
 from whodisk.machine.kernel_threads import made_for
 from whodisk.machine.volume_time import in_all_volumes
@@ -207,6 +208,14 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         result.limiting_device = held.device
         return
+    _in_flight(context, result, program, time)
+    if not result.limited and time is not None and (asleep := asleep_instead(context, program, time)):
+        # It waits for no storage then, so it is at no limit of it; and what it waits for may be nothing to do.
+        result.limit, result.limit_refute = asleep.said, asleep.refute
+
+
+def _in_flight(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:
+    """The limit that what a program keeps in flight shows, if that is one."""
     own = _own_load(context, program)
     if own is None or not own.depth:
         return

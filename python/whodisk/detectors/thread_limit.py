@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import (
     OWN_CPU_MIN,
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
+    SLEEPS_INSTEAD_MIN,
     THREAD_BINDS_MIN,
     VOLUME_BINDS_MIN,
 )
@@ -103,14 +104,80 @@ def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> L
     return None
 
 
+def asleep_instead(context: Context, program: Program, time: ThreadTime) -> Limit | None:
+    """What a program does whose threads sleep while no call on storage is under way: no limit, but what storage can not change.
+
+    Whether a thread that another one has to wake wants a lock, or has nothing to do, is not recorded.
+    """
+    share = time.share[ASLEEP]
+    if not time.waits_known or share < SLEEPS_INSTEAD_MIN:
+        return None
+    low, high = time.begin_ns, time.begin_ns + time.span_ns
+    # Also those of other programs: they may be what this one waits for.
+    calls = context.case.arrays(
+        f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM measured
+WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latency_ns > {int(low)}"""
+    )
+    begin, end = (calls[name].astype(np.float64) for name in ("begin_ns", "end_ns"))
+    without = 1.0 - float(overlap(np.array([low]), np.array([high]), begin, end)[0]) / time.span_ns
+    if without < SLEEPS_INSTEAD_MIN:
+        return None
+    most = f"storage for {words.percent(1.0 - without)} of the time at most; in the rest no call on it is under way, and"
+    idle = _idle(context, program, low, high)
+    if idle is not None:
+        cause, part = idle
+        return Limit(
+            f"{most} for {words.percent(part)} of the time a thread of {program.name} sleeps {words.asleep(cause)}: idle time, and no limit",
+            f"Give {program.name} twice as much to do: if it does not get more done, something else holds it up.",
+        )
+    whose = (
+        f"the thread of {program.name} sleeps {words.percent(share)} of its time"
+        if time.threads == 1
+        else f"the {words.count(time.threads)} threads of {program.name} sleep {words.percent(share)} of theirs"
+    )
+    fewer = (
+        " With half as many threads: if it is as fast, they wait for each other." if time.threads > 1 else ""
+    )
+    return Limit(
+        f"{most} {whose}{_mostly_asleep(time)}",
+        f"Run the same on files in memory (tmpfs): if {program.name} gets much faster there, storage limits it after all.{fewer}",
+    )
+
+
+def _mostly_asleep(time: ThreadTime) -> str:
+    """What the threads slept in for half of their sleep outside of calls or more; empty where nothing was."""
+    cause = max(sorted(time.slept), key=lambda name: time.slept[name], default="")
+    return (
+        f", mostly {words.asleep(cause)}" if cause and time.slept[cause] >= 0.5 * time.share[ASLEEP] else ""
+    )
+
+
+def _idle(context: Context, program: Program, low: float, high: float) -> tuple[str, float] | None:
+    """What a thread of the program, whether it uses storage or not, mostly sleeps in until something comes from outside, and for which part of the time
+    one does; None where that is less than half."""
+    sleeps = context.case.arrays(
+        f"""SELECT cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE state = 'blocked' AND cause IS NOT NULL AND {program.sql} AND start_ns < {int(high)} AND start_ns + duration_ns > {int(low)}"""
+    )
+    cause = np.array([words.function(str(name)) for name in sleeps["cause"]], np.str_)
+    idle = np.isin(cause, words.AS_WHEN_IDLE)
+    if not idle.any():
+        return None
+    cause = cause[idle]
+    begin, end = (sleeps[name].astype(np.float64)[idle] for name in ("begin_ns", "end_ns"))
+    part = float(overlap(np.array([low]), np.array([high]), begin, end)[0]) / (high - low)
+    if part < SLEEPS_INSTEAD_MIN:
+        return None
+    took = {name: float((end - begin)[cause == name].sum()) for name in np.unique(cause).tolist()}
+    return max(took, key=lambda name: took[name]), part
+
+
 def asleep_besides(time: ThreadTime) -> str:
     """How long threads slept outside of calls on storage, and in what; empty where that was little."""
     share = time.share[ASLEEP]
     if share < ASLEEP_BESIDES_MIN:
         return ""
-    cause = max(sorted(time.slept), key=lambda name: time.slept[name], default="")
-    mostly = f": they {words.slept(cause)}" if cause and time.slept[cause] >= 0.5 * share else ""
-    return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{mostly}"
+    return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{_mostly_asleep(time)}"
 
 
 def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:

@@ -627,6 +627,14 @@ ASLEEP_BESIDES_MIN = row(
     CHOSEN,
     "A limit says what else threads do if they sleep this part of their time outside of calls on storage.",
 )
+SLEEPS_INSTEAD_MIN = row(
+    "SLEEPS_INSTEAD_MIN",
+    0.5,
+    "share of the time",
+    CHOSEN,
+    "Where threads sleep for this part of their time, and no call on storage is under way for this part, the verdict says that storage sets their speed no more "
+    "than by the rest; a program that waits for what comes from outside does so for this part.",
+)
 
 # volumes
 VOLUME_BINDS_MIN = row(

@@ -53,6 +53,7 @@ class ThreadTime:
     threads: int
     whole_ns: float
     #: From the first operation to the last, ns.
+    begin_ns: float
     span_ns: float
     #: Part of the threads' time, by what they did; sums to 1.
     share: dict[str, float]
@@ -114,6 +115,7 @@ def thread_time(context: Context, program: Program) -> ThreadTime | None:
     return ThreadTime(
         threads=len(threads),
         whole_ns=sums.whole_ns,
+        begin_ns=low,
         span_ns=high - low,
         share={name: max(0.0, value) / sums.whole_ns for name, value in sums.parts.items()},
         calls=sums.calls,

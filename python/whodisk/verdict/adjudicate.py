@@ -286,7 +286,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         served_from=next((result.served_from for result in results if result.served_from), ""),
         limit=_limit(results),
         limited=any(result.limited for result in results),
-        limit_refute=next((result.limit_refute for result in results if result.limit), None),
+        limit_refute=_binding(results).limit_refute,
         limiting_devices=frozenset(result.limiting_device for result in results if result.limiting_device),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
@@ -312,9 +312,15 @@ def _makes_slow(candidate: Candidate, finding: Finding) -> bool:
     return candidate.large and not candidate.explains.any()
 
 
+def _binding(results: list[Result]) -> Result:
+    """The first result whose limit binds; else the first that says what sets the speed."""
+    said = [result for result in results if result.limit]
+    return next((result for result in said if result.limited), said[0] if said else Result())
+
+
 def _limit(results: list[Result]) -> str | None:
     """What binds most of the time, and what binds besides."""
-    limit = next((result.limit for result in results if result.limit), None)
+    limit = _binding(results).limit
     besides = next((result.besides for result in results if result.besides), None)
     return f"{limit}. Besides: {besides}" if limit and besides else limit or besides
 

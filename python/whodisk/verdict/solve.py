@@ -393,7 +393,7 @@ def _next_steps(judged: Judged, status: str) -> list[str]:
     steps = [finding.refute for finding in judged.findings]
     if judged.trouble:
         steps.append(TROUBLE_STEP)
-    if status != "slow" and judged.limited and judged.limit_refute:
+    if status != "slow" and (judged.limited or status == "healthy") and judged.limit_refute:
         steps.append(judged.limit_refute)
     if status == "insufficient":
         steps.append(
