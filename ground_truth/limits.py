@@ -175,7 +175,7 @@ def depth_of_reads(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
-def reads_of_a_pool(seed: int, path: Path) -> Path:
+def reads_of_a_pool(seed: int, path: Path, *, unnamed: bool = False) -> Path:
     """Four threads with names of their own, as a pool of threads gives them; the process' first thread sleeps until they are done."""
     rng = np.random.default_rng([seed, 26])
     threads = [_Thread(TID)]
@@ -187,7 +187,8 @@ def reads_of_a_pool(seed: int, path: Path) -> Path:
             thread.call("read", length, device=length - 10_000)
             thread.goes_on(int(rng.integers(8_000, 12_000)))
         threads.append(thread)
-    threads[0].goes_on(max(thread.now for thread in threads), "blocked", "futex_do_wait")
+    if not unnamed:
+        threads[0].goes_on(max(thread.now for thread in threads), "blocked", "futex_do_wait")
     return _written(path, threads)
 
 
@@ -246,9 +247,9 @@ def page_faults(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
-def durable_writes(seed: int, path: Path) -> Path:
+def durable_writes(seed: int, path: Path, sleep_ns: int = 0) -> Path:
     """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback, and for
-    three tenths the device flushes."""
+    three tenths the device flushes. Then it may sleep for something else."""
     rng = np.random.default_rng([seed, 19])
     thread = _Thread()
     flushes = []
@@ -260,6 +261,8 @@ def durable_writes(seed: int, path: Path) -> Path:
         )
         thread.call("write", length, DURABLE, device=int(0.5 * length))
         thread.goes_on(3_000)
+        if sleep_ns:
+            thread.goes_on(sleep_ns, "blocked", "futex_do_wait")
     children = BLOCK_ID_BASE + np.arange(5_000)
     links = {
         "parent_id": np.repeat(APP_ID_BASE + np.arange(1_000), 5),

@@ -98,6 +98,19 @@ def test_durable_writes_are_told_what_the_device_did_meanwhile(tmp_path: Path) -
     assert "for 30 % of it nvme0n1 flushed its cache, 255 us a flush" in verdict.limit
 
 
+def test_what_a_thread_sleeps_in_between_its_writes_is_not_of_them(tmp_path: Path) -> None:
+    verdict = solve(limits.durable_writes(5, tmp_path / "case", sleep_ns=500_000))
+    assert verdict.limit is not None
+    assert "of it the thread waited for the writeback of a page" in verdict.limit
+    assert "of it the thread slept in futex" not in verdict.limit
+
+
+def test_a_process_without_a_known_name_is_told_by_its_number(tmp_path: Path) -> None:
+    """Its first thread is not in the recording, and each of the others has a name of its own."""
+    verdict = solve(limits.reads_of_a_pool(3, tmp_path / "case", unnamed=True))
+    assert str(verdict.limit).startswith("process 501 (")
+
+
 def test_who_has_the_cpu_decides_between_limit_and_culprit(tmp_path: Path) -> None:
     own = solve(limits.own_threads_crowd(4, tmp_path / "own"))
     assert (own.status, own.findings) == ("limited", [])

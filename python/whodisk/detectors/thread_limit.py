@@ -24,6 +24,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program
+from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import (
     ASLEEP,
@@ -135,12 +136,10 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
         if time.threads == 1
         else f"the {words.count(time.threads)} threads of {program.name} sleep {words.percent(share)} of theirs"
     )
-    fewer = (
-        " With half as many threads: if it is as fast, they wait for each other." if time.threads > 1 else ""
-    )
+    fewer = " With half the threads: if it is as fast, they wait for each other." if time.threads > 1 else ""
     return Limit(
         f"{most} {whose}{_mostly_asleep(time)}",
-        f"Run the same on files in memory (tmpfs): if {program.name} gets much faster there, storage limits it after all.{fewer}",
+        f"Run it on files in tmpfs: if {program.name} gets much faster, storage limits it after all.{fewer}",
     )
 
 
@@ -350,16 +349,20 @@ SELECT (SELECT count(*) FROM durable) AS writes,
 
 def _waited_in(context: Context, program: Program) -> str:
     """For what threads slept most while they wrote, where the kernel says so: a page under writeback, a journal."""
-    if "waits" not in context.case.columns:
-        return ""
-    row = context.case.rows(
-        f"""WITH durable AS (SELECT tid, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns, sum(latency_ns) AS whole_ns
-  FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(program)} GROUP BY 1)
-SELECT cause, sum(duration_ns) AS slept_ns, (SELECT sum(whole_ns) FROM durable) AS whole_ns
-FROM waits JOIN durable ON durable.tid = waits.tid AND start_ns >= low_ns AND start_ns < high_ns
-WHERE state = 'blocked' AND cause <> 'io' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
+    calls = context.case.arrays(
+        f"""SELECT tid, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM measured
+WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {_durable_sql(program)} ORDER BY begin_ns, op_id"""
     )
-    if not row or not row[0]["whole_ns"]:
+    tid, begin, end = (calls[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns"))
+    slept: dict[str, float] = {}
+    # Of what a thread slept between its writes, nothing counts.
+    for mine, sleeps in of_threads(context.case, tid, begin, end):
+        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin[mine], end[mine])
+        for cause in np.unique(sleeps.cause[inside > 0]).tolist():
+            slept[cause] = slept.get(cause, 0.0) + float(inside[sleeps.cause == cause].sum())
+    slept.pop("io", None)
+    if not slept:
         return ""
-    share = float(row[0]["slept_ns"] or 0) / float(row[0]["whole_ns"])
-    return f"; for {words.percent(min(1.0, share))} of it the thread {words.slept(str(row[0]['cause']))}"
+    cause = max(sorted(slept), key=lambda name: slept[name])
+    share = slept[cause] / max(1.0, float((end - begin).sum()))
+    return f"; for {words.percent(min(1.0, share))} of it the thread {words.slept(cause)}"

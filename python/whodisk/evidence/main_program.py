@@ -66,7 +66,7 @@ def _command(context: Context) -> str:
 
 
 def _names(context: Context, rows: list[Row]) -> dict[int, str]:
-    """Process -> what its first thread was called most of the time; where that is not in the recording, the command, or its busiest thread."""
+    """Process -> what its first thread was called most of the time; where that is not in the recording, the command, or its number."""
     first: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     threads: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
@@ -85,8 +85,13 @@ WHERE tid = pid AND comm IS NOT NULL AND pid IN ({", ".join(map(str, unknown))})
     command = _int(context.case.meta.get("command_pid"))
     if command in threads and command not in first and (name := _command(context)):
         first[command][name] = 1
-    of = {**threads, **first}
-    return {pid: max(sorted(of[pid]), key=lambda name: of[pid][name]) for pid in threads}
+    return {pid: _name(pid, first.get(pid), its) for pid, its in threads.items()}
+
+
+def _name(pid: int, first: dict[str, int] | None, threads: dict[str, int]) -> str:
+    of = first or threads
+    name = max(sorted(of), key=lambda each: of[each])
+    return name if first or len(threads) == 1 else f"process {pid} ({name} and others)"
 
 
 def _int(value: Cell) -> int:
