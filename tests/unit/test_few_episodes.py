@@ -83,6 +83,8 @@ def test_a_call_too_short_to_stand_apart_leaves_nothing_open(
         "fs_ns": latency,
         "op": [op[place] for place in order],
         "tid": 9,
+        # Only the long one came to a disk: there are none like it.
+        "device": ["sda" if ns == longest_ns else None for ns in latency],
     }
     verdict = solve(write_case(tmp_path / "x.case", app=calls))
     assert ("1 mkdir took 30 ms" in verdict.summary[0]) is told, verdict.summary

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from whodisk import words
@@ -69,7 +71,9 @@ def undecided_of(context: Context) -> str:
     for episode, cause in sorted(context.longest, key=lambda each: -each[0].latency_ns):
         if not episode.silence:
             by_op.setdefault(episode.op, []).append(episode)
-            if not (context.is_short_call(episode) or context.is_usual(episode, cause)):
+            # Of few, what is typical of them may be itself: all of its time is what it lost.
+            lost = replace(episode, excess_ns=episode.stage_ns)
+            if not (context.is_short_call(lost) or context.is_usual(lost, cause)):
                 open_ones.add(id(episode))
     for op, (first, *others) in by_op.items():
         if (
