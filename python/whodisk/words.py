@@ -217,8 +217,6 @@ AS_WHEN_IDLE = (
     "sk_wait_data",
     "wait_woken",
     "__skb_wait_for_more_packets",
-    "unix_stream_read_generic",
-    "unix_stream_data_wait",
     "do_sigtimedwait",
     "__x64_sys_pause",
 )

@@ -25,6 +25,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program
 from whodisk.evidence.sleeps import of_threads
+from whodisk.evidence.submitters import processes_of
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import (
     ASLEEP,
@@ -124,7 +125,9 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
     if without < SLEEPS_INSTEAD_MIN:
         return None
     most = f"storage for {words.percent(1.0 - without)} of the time at most; in the rest no call on it is under way, and"
-    idle = _idle(context, program, low, high)
+    # Other processes of the recording may be what it waits for, and these need not be idle.
+    alone = set(processes_of(context.case, context.layer)) <= set(program.pids)
+    idle = _idle(context, program, low, high) if alone else None
     if idle is not None:
         cause, part = idle
         return Limit(
