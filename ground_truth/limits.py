@@ -289,16 +289,19 @@ def answered_from_memory(seed: int, path: Path) -> Path:
     return _written(path, [thread], links)
 
 
-def computes(seed: int, path: Path) -> Path:
+def computes(seed: int, path: Path, *, was_a_shell: bool = False) -> Path:
     """Between two reads of 100 us it computes for 300 us."""
     rng = np.random.default_rng([seed, 20])
-    thread = _Thread()
+    thread = _Thread(begin_ns=3_000_000_000 if was_a_shell else 1_000_000)
     for _ in range(3_000):
         length = int(rng.integers(90_000, 110_000))
         thread.wait("blocked", thread.now + 5_000, thread.now + length, "io")
         thread.call("read", length, device=length - 10_000)
         thread.goes_on(int(rng.integers(290_000, 310_000)))
-    return _written(path, [thread])
+    shell = _Thread(comm="bash")
+    shell.call("read", 20_000)
+    shell.goes_on(2_900_000_000, "blocked", "do_wait")
+    return _written(path, [shell, thread] if was_a_shell else [thread])
 
 
 def idles(seed: int, path: Path) -> Path:

@@ -111,6 +111,12 @@ def test_a_process_without_a_known_name_is_told_by_its_number(tmp_path: Path) ->
     assert str(verdict.limit).startswith("process 501 (")
 
 
+def test_what_a_process_was_before_it_became_its_program_is_not_of_it(tmp_path: Path) -> None:
+    """A shell waits for something else, and then becomes the program: that sleep is not the program's."""
+    verdict = solve(limits.computes(3, tmp_path / "case", was_a_shell=True))
+    assert (verdict.status, "itself" in str(verdict.limit)) == ("limited", True)
+
+
 def test_who_has_the_cpu_decides_between_limit_and_culprit(tmp_path: Path) -> None:
     own = solve(limits.own_threads_crowd(4, tmp_path / "own"))
     assert (own.status, own.findings) == ("limited", [])

@@ -30,7 +30,9 @@ class Program:
         named = f"comm = {quoted(self.name)}"
         if not self.pids:
             return named
-        return f"(pid IN ({', '.join(map(str, self.pids))}) OR (coalesce(pid, 0) <= 0 AND {named}))"
+        # A shell that becomes another program keeps its number: its first thread has another name until then.
+        its = f"pid IN ({', '.join(map(str, self.pids))}) AND (coalesce(tid <> pid, TRUE) OR {named})"
+        return f"(({its}) OR (coalesce(pid, 0) <= 0 AND {named}))"
 
 
 def main_program(context: Context) -> Program | None:
