@@ -1,4 +1,4 @@
-"""Another program's requests to a rotating disk: the time that they take of its arm, and the way back.
+"""Another program's requests to a rotating disk, or to a loop device over one: the time that they take of its arm, and the way back.
 
 A disk with one arm serves nobody else meanwhile, so what a request of another program cost is seen, and compared with nothing: how
 long the disk took for it, and how much longer for the judged program's next one. `neighbour` looks at disks without an arm.

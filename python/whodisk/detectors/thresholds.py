@@ -649,7 +649,7 @@ LOOP_BELOW_MIN = row(
     0.5,
     "share of a loop device's time",
     CHOSEN,
-    "From this part on in which the disk under it was at work, the verdict says so.",
+    "From this part on in which the disk under it was at work, or was so for another program, the verdict says so.",
 )
 REQUEUED_TOLD_MIN = row(
     "REQUEUED_TOLD_MIN",
