@@ -22,7 +22,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.service_times import Served, served_by
-from whodisk.machine.peers import rotates
+from whodisk.machine.peers import rotates, takes_turns
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -46,20 +46,23 @@ def run(context: Context) -> Result:
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
     for device in sorted(context.surveys["block"].by_device()):
-        if not device or not rotates(context, device):
+        if not device or not takes_turns(context, device):
             continue
         mine = ~context.explained & (context.slow.blamed == DEVICE) & (context.slow.device == device)
         arm = arm_of(served_by(context, device)) if mine.any() else None
         chosen = None if arm is None else mine & _waited_for(context, device, arm.ordinary)
         if arm is None or chosen is None or not chosen.any():
             continue
-        result.excuses.append(Excuse(f"the arm of {device} moved", chosen))
+        # A loop device over a disk that is called rotating shows the same; it has no arm that could be named.
+        has_arm = rotates(context, device)
+        why = f"the arm of {device} moved" if has_arm else f"requests to {device} that begin elsewhere"
+        result.excuses.append(Excuse(why, chosen))
         share = context.share_lost(chosen)
         if share >= ARM_TOLD_MIN:
             number = words.things(float(chosen.sum()) * context.slow.thinning, "operation")
             result.observed.append(
-                f"{number} waited for the arm of {device}: a request that begins elsewhere takes {words.duration(arm.far_ns)} there ({arm.far} did), one that "
-                f"follows {words.duration(arm.near_ns)}. So does every disk that turns: {words.percent(share)} of all latency."
+                f"{number} waited for {'the arm of ' * has_arm}{device}: a request that begins elsewhere takes {words.duration(arm.far_ns)} there ({arm.far} did), one that "
+                f"follows {words.duration(arm.near_ns)}. {'So does every disk that turns: ' if has_arm else 'That is '}{words.percent(share)} of all latency."
             )
     return result
 

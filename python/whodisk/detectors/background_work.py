@@ -47,15 +47,18 @@ def run(context: Context) -> Result:
         return result
     shared = shared_devices(context)
     below = disks_below(context, shared)
-    devices = [*shared, *below]
-    data = context.case.arrays(programs_sql(context, bins, devices))
-    names = sorted({str(name) for name in data["comm"]})
-    everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
     load = load_of(context, bins, TIME_BELOW)
-    work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
-    result.candidates += [
-        _candidate(context, bins, devices, w, where_at(context, shared, below, w.comm)) for w in work
-    ]
+    seen: set[str] = set()
+    # Whoever asks the shared devices is judged by that: what else it does further down is not in the way more than that.
+    for devices in (shared, [*below]) if below else (shared,):
+        data = context.case.arrays(programs_sql(context, bins, devices))
+        names = sorted({str(name) for name in data["comm"]} - seen)
+        seen.update(names)
+        everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
+        work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
+        result.candidates += [
+            _candidate(context, bins, devices, w, where_at(context, shared, below, w.comm)) for w in work
+        ]
     return result
 
 

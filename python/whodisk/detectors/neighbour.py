@@ -13,7 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.shared_devices import disks_below, shared_devices, where_at
+from whodisk.detectors.shared_devices import SAME_DEVICE, disks_below, shared_devices, where_at
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
     NEIGHBOUR_BLOCKS_MIN,
@@ -90,7 +90,12 @@ def run(context: Context) -> Result:
     shared = [device for device in shared_devices(context) if not rotates(context, device)]
     below = {disk: loop for disk, loop in disks_below(context, shared).items() if not rotates(context, disk)}
     asked = [*shared, *below]
-    programs = context.case.rows(programs_sql(context, asked))
+    programs = context.case.rows(programs_sql(context, shared))
+    if below:
+        # Whoever asks the shared devices is judged by that.
+        seen = {row["comm"] for row in context.case.rows(programs_sql(context, shared, 1))}
+        further = context.case.rows(programs_sql(context, [*below]))
+        programs += [row for row in further if row["comm"] not in seen]
     programs = [row for row in programs if not is_kernel_thread(context.case, str(row["comm"]))][
         :NEIGHBOUR_PROGRAMS_MAX
     ]
@@ -101,23 +106,24 @@ def run(context: Context) -> Result:
     operations = _operations(context)
     for row in programs:
         comm = str(row["comm"])
-        begun = context.case.arrays(_begun_sql(context, asked, comm))["start_ns"].astype(np.int64)
+        where = where_at(context, shared, below, comm)
+        on = shared if where == SAME_DEVICE else [*below]
+        begun = context.case.arrays(_begun_sql(context, on, comm))["start_ns"].astype(np.int64)
         near = _near(operations, comm, begun, typical_ns)
         if near is not None:
             # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
             near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
-            where = where_at(context, shared, below, comm)
             result.candidates.append(_candidate(context, near, asked, where))
     return result
 
 
-def programs_sql(context: Context, devices: list[str]) -> str:
+def programs_sql(context: Context, devices: list[str], least: int = NEIGHBOUR_REQUESTS_MIN) -> str:
     """Programs that are not judged, and their requests to these devices."""
     names = ", ".join(quoted(device) for device in devices) or "NULL"
     return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
 FROM (SELECT {program_sql(context)} AS comm, size_bytes, latency_ns FROM measured
   WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names})) AS requests WHERE comm NOT IN ({own_sql(context)})
-GROUP BY 1 HAVING count(*) >= {NEIGHBOUR_REQUESTS_MIN} ORDER BY 2 DESC, 1"""
+GROUP BY 1 HAVING count(*) >= {least} ORDER BY 2 DESC, 1"""
 
 
 def _begun_sql(context: Context, devices: list[str], comm: str) -> str:

@@ -21,7 +21,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
 from whodisk.evidence.slow_operations import none_of
-from whodisk.machine.peers import rotates
+from whodisk.machine.peers import takes_turns
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, episodes
 
@@ -29,9 +29,9 @@ DEVICE = STAGES.index("device")
 
 
 def passed_over(context: Context) -> Bools:
-    """Slow operations: a rotating disk passed over their longest request."""
+    """Slow operations: a disk that serves one request after the other passed over their longest one."""
     slow, found = context.slow, none_of(context.slow)
-    names = [name for name in sorted(context.case.system.get("devices") or {}) if rotates(context, name)]
+    names = [name for name in sorted(context.case.system.get("devices") or {}) if takes_turns(context, name)]
     chosen = np.flatnonzero(slow.blamed == DEVICE) if len(slow) else np.zeros(0, np.int64)
     if not names or not 0 < len(chosen) <= SERVED_OPERATIONS_MAX or "block" not in context.surveys:
         return found

@@ -9,6 +9,9 @@ from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
 
+#: Where a program works that asks one of them for something.
+SAME_DEVICE = "the same device"
+
 
 def shared_devices(context: Context) -> list[str]:
     """Devices that the judged program makes requests to, but for those on which next to none of its time passes.
@@ -55,5 +58,5 @@ WHERE comm = {quoted(comm)} AND device IN ({listed}) GROUP BY 1 ORDER BY count(*
     )
     asked = [str(row["device"]) for row in rows]
     if not asked or any(device in devices for device in asked):
-        return "the same device"
+        return SAME_DEVICE
     return f"{asked[0]}, on which the file of {below[asked[0]]} lies"
