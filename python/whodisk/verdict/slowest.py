@@ -14,7 +14,7 @@ from whodisk.detectors.thresholds import (
     USUAL_MAX,
     WORSE_MIN,
 )
-from whodisk.evidence.ahead import ahead_of, beside_of
+from whodisk.evidence.ahead import ahead_of
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import fired_of
 from whodisk.evidence.slowest import Episode
@@ -22,6 +22,7 @@ from whodisk.evidence.surroundings import NOTHING, Cause
 from whodisk.findings import Finding, Slowest
 from whodisk.reading.views import STAGES
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN, NEXT_RATIO_MIN, has_tail
+from whodisk.verdict.beside import beside_of
 
 #: `Slowest.what` of an operation that is no longer than most of its kind.
 USUAL_LENGTH = "as long as most of its kind"
