@@ -117,8 +117,9 @@ def run(context: Context) -> Result:
     return result
 
 
-def programs_sql(context: Context, devices: list[str], least: int = NEIGHBOUR_REQUESTS_MIN) -> str:
-    """Programs that are not judged, and their requests to these devices."""
+def programs_sql(context: Context, devices: list[str], least: int | None = None) -> str:
+    """Programs that are not judged, and their requests to these devices; those with `least` requests or more (NEIGHBOUR_REQUESTS_MIN)."""
+    least = NEIGHBOUR_REQUESTS_MIN if least is None else least
     names = ", ".join(quoted(device) for device in devices) or "NULL"
     return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
 FROM (SELECT {program_sql(context)} AS comm, size_bytes, latency_ns FROM measured
