@@ -24,8 +24,6 @@ EACH_TIME = {
     "io-limit/memory",
     "cpu-limit/memory",
     "readahead/memory",
-    "dirty/memory",
-    "errors/memory",
 }
 
 

@@ -44,6 +44,7 @@ def test_who_finds_the_disk_asleep_waits_for_it_to_wake(whodisk: Run, work: Path
 
 
 @pytest.mark.root
+@pytest.mark.slow
 def test_a_disk_that_is_late_at_any_time_did_not_sleep(whodisk: Run, work: Path) -> None:
     verdict = solve(recorded(whodisk, work, "read tail 0.02 25ms"))
     first = verdict.findings[0]

@@ -27,6 +27,7 @@ def test_a_device_is_cleared_by_its_own_time(tmp_path: Path) -> None:
         assert "nvme0n1 (none of 40,000 requests spent over 1" in " ".join(verdict.summary)
 
 
+@pytest.mark.slow
 def test_operations_in_flight_together_are_one_piece_of_evidence(tmp_path: Path) -> None:
     """64 at a time tell no more of a device than the blocks of time in which they were there."""
     shallow = Simulation(seed=1, depth=4, seconds=1.5, typical_us=300.0).write(tmp_path / "shallow")

@@ -100,6 +100,7 @@ def test_a_device_that_is_slower_itself_is_accused_all_the_same(tmp_path: Path) 
     assert (first.culprit.kind, first.culprit.name) == ("device", "nvme2n1")
 
 
+@pytest.mark.slow
 def test_who_works_in_a_few_bursts_is_not_the_reason_of_all(tmp_path: Path) -> None:
     """A job that runs in every third burst leaves two thirds of them without a reason."""
     moments = 0.1 + np.arange(0, SECONDS - 0.2, 0.3)

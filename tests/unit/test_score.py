@@ -147,6 +147,7 @@ def test_a_small_fault_is_no_false_alarm(tmp_path: Path) -> None:
     assert total([scoring.score_case(path)]).false_alarms == 1
 
 
+@pytest.mark.slow
 def test_what_all_drives_do_makes_none_a_culprit(tmp_path: Path) -> None:
     faults: list[dict[str, Any]] = [
         {

@@ -32,7 +32,7 @@ def test_two_slow_drives_among_three(tmp_path: Path, seed: int) -> None:
     assert accused(fleet.write(tmp_path / "case")) == {"device host0/disk0", "device host0/disk1"}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_fifteen_percent_for_a_third_of_the_time_is_watched(tmp_path: Path, seed: int) -> None:
     """It costs 5 % of the drive's own time: seen, and told, but nobody is accused for less than 10 %."""
     fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
@@ -43,7 +43,7 @@ def test_fifteen_percent_for_a_third_of_the_time_is_watched(tmp_path: Path, seed
     assert any(line.startswith("host5/disk7 is to be watched") for line in verdict.minor)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_half_as_long_again_for_a_third_of_the_time(tmp_path: Path, seed: int) -> None:
     fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
     slow = (np.arange(fleet.samples) // 120) % 3 == seed % 3
@@ -150,6 +150,7 @@ def test_a_lone_device_has_no_peers(tmp_path: Path) -> None:
     assert any("no peers" in caveat.because for caveat in verdict.cannot_exclude)
 
 
+@pytest.mark.slow
 def test_hiccups_spread_at_random_accuse_no_drive() -> None:
     """20 hiccups on 8 identical drives with 64 operations in flight: 1 % of trials; of 300, at most 8.
 

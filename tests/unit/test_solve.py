@@ -314,7 +314,9 @@ def test_an_operation_that_never_ended_counts_with_its_age(tmp_path: Path) -> No
 
 
 #: The larger one has enough operations for its tail to be kept: evidence is read from there.
-@pytest.mark.parametrize(("depth", "typical_us"), [(16, 300.0), (64, 250.0)])
+@pytest.mark.parametrize(
+    ("depth", "typical_us"), [(16, 300.0), pytest.param(64, 250.0, marks=pytest.mark.slow)]
+)
 def test_evidence_can_be_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, typical_us: float
 ) -> None:
