@@ -58,7 +58,11 @@ pub fn all(command_pid: Option<u32>) -> Vec<Source> {
         source("/proc/diskstats", "sampled load of the devices", read_diskstats),
         source("/proc/pressure/io", "I/O pressure (PSI)", read_pressure),
         source("/proc/pressure/cpu", "CPU pressure (PSI)", read_pressure),
-        source("/proc/vmstat", "what the page cache gave up, and had to read again", read_vmstat),
+        source(
+            "/proc/vmstat",
+            "what the page cache gave up, and had to read again",
+            read_vmstat,
+        ),
     ];
     let pid = command_pid.unwrap_or_else(std::process::id);
     if let Some(path) = cpu_stat_path(pid) {
@@ -230,7 +234,13 @@ fn vmstat(text: &str) -> Vec<Reading> {
             counter,
             // The sample of what is no counter is the value itself.
             value: if counter { value } else { value * scale },
-            ..Reading::counter(SubjectKind::Host, "host", metric, value, if counter { scale } else { 1.0 })
+            ..Reading::counter(
+                SubjectKind::Host,
+                "host",
+                metric,
+                value,
+                if counter { scale } else { 1.0 },
+            )
         })
     };
     text.lines().filter_map(reading).collect()
