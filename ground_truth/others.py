@@ -204,65 +204,98 @@ def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = Tr
     return write_case(path, app=app, tables={"cache": cache}, meta={"phases": phases if ramp else []})
 
 
-def _refaulted(path: Path, *, part: float, free_bytes: float, op: str = "fault") -> Path:
-    """6,000 pages of a mapped file, each read once while this is recorded; `part` of them had been in memory before and was evicted."""
-    count, page, second = 6000, 4096, 1_000_000_000
-    start = np.arange(count, dtype=np.int64) * 500_000
-    took = np.full(count, 95_000, np.int64)
-    common = {
-        "device": ["nvme0n1"] * count,
-        "offset_bytes": np.arange(count) * page,
-        "size_bytes": [page] * count,
-        "tid": [101] * count,
-    }
+def _paged(
+    path: Path,
+    *,
+    op: str,
+    places: np.ndarray,
+    missed: np.ndarray,
+    refaulted: float = 0.0,
+    evicted: float = 0.0,
+    drops: float = 0.0,
+    free_bytes: float = 8e9,
+) -> Path:
+    """Reads of single pages, 3 s of them; what the kernel counts of its page cache meanwhile: `refaulted` and `evicted` are parts of what the disk reads,
+    `drops` were made in the second second."""
+    count, page, second = len(places), 4096, 1_000_000_000
+    start = np.arange(count, dtype=np.int64) * (3 * second // count)
+    wait = np.where(missed, 90_000, 0).astype(np.int64)
+    common = {"device": "nvme0n1", "size_bytes": page, "tid": 101, "flags": 0}
     calls = {
         **common,
         "op_id": APP_ID_BASE + np.arange(count),
-        "op": [op] * count,
+        "op": op,
         "start_ns": start,
-        "latency_ns": took,
-        "fs_ns": np.full(count, 5_000),
-        "device_ns": took - 5_000,
-        "file": ["/data/a.db"] * count,
-        "flags": 0,
+        "latency_ns": wait + 5_000,
+        "fs_ns": 5_000,
+        "device_ns": wait,
+        "offset_bytes": places * page,
+        "file": "/data/a.db",
     }
+    at = np.flatnonzero(missed)
     requests = {
         **common,
-        "op_id": np.arange(count),
-        "op": ["read"] * count,
-        "start_ns": start + 3_000,
-        "latency_ns": took - 5_000,
-        "device_ns": took - 5_000,
-        "queue_depth": [1] * count,
-        "flags": 0,
+        "op_id": at,
+        "op": "read",
+        "start_ns": start[at] + 3_000,
+        "latency_ns": wait[at],
+        "device_ns": wait[at],
+        "offset_bytes": places[at] * page,
+        "queue_depth": 1,
     }
     cache = [
         {
             "op_id": APP_ID_BASE + number,
-            "tier": "device",
+            "tier": "device" if missed[number] else "ram",
             "file": "/data/a.db",
-            "offset_bytes": number * page,
+            "offset_bytes": int(places[number]) * page,
             "size_bytes": page,
-            "wait_ns": 90_000,
+            "wait_ns": int(wait[number]),
         }
         for number in range(count)
     ]
-    per_s = count * page / 3
+    per_s = len(at) * page / 3
     counted = {
-        "evicted_file_bytes_per_s": per_s,
-        "refaulted_file_bytes_per_s": per_s * part,
-        "page_cache_drops_per_s": 0.0,
+        "evicted_file_bytes_per_s": per_s * evicted,
+        "refaulted_file_bytes_per_s": per_s * refaulted,
+        "page_cache_drops_per_s": drops,
         "free_memory_bytes": free_bytes,
     }
     series = [
-        {"time_ns": number * second, "kind": "host", "subject": "host", "metric": metric, "value": value}
+        {
+            "time_ns": number * second,
+            "kind": "host",
+            "subject": "host",
+            "metric": metric,
+            "value": value * (metric != "page_cache_drops_per_s" or number == 2),
+        }
         for number in (1, 2, 3)
         for metric, value in counted.items()
     ]
-    links = {"parent_id": calls["op_id"], "child_id": requests["op_id"], "kind": ["serves"] * count}
+    links = {"parent_id": APP_ID_BASE + at, "child_id": at, "kind": "serves"}
     return write_case(
         path, syscall=calls, block=requests, links=links, tables={"cache": cache, "series": series}
     )
+
+
+def _refaulted(path: Path, *, part: float, free_bytes: float) -> Path:
+    """6,000 pages of a mapped file, each read once while this is recorded; `part` of them had been in memory before and was evicted."""
+    pages = np.arange(6000)
+    return _paged(
+        path,
+        op="fault",
+        places=pages,
+        missed=np.ones(len(pages), np.bool_),
+        refaulted=part,
+        evicted=1.0,
+        free_bytes=free_bytes,
+    )
+
+
+def emptied_cache(seed: int, path: Path) -> Path:
+    """1,500 pages, sent four times over by sendfile: after the second time somebody empties the cache."""
+    turn = np.arange(6000) // 1500
+    return _paged(path, op="copy", places=np.arange(6000) % 1500, missed=turn % 2 == 0, drops=1.0)
 
 
 def group_too_small(seed: int, path: Path) -> Path:

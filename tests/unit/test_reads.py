@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ground_truth import reads
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from whodisk.detectors import prefetch
 from whodisk.evidence.prefetching import accounts
 from whodisk.reading.views import Case
 from whodisk.report import falls, tiers
@@ -289,3 +290,34 @@ def test_warm_up_and_idle_seconds_are_told(tmp_path: Path) -> None:
     text = "\n".join(verdict.minor)
     assert "Not a steady state: the rate fell from 2,000" in text
     assert "10 seconds of 60 were idle" in text
+
+
+@pytest.mark.parametrize(
+    ("offsets", "size", "pages", "in_order"),
+    [
+        # From the end of one read to the begin of the next less than a page is left out: each begins on the last page before, or the next one.
+        ([0, 8_000, 16_000, 24_000], 7_001, 8, 6),
+        # Two reads of one page ask for it once.
+        ([0, 1_024, 2_048], 1_024, 1, 0),
+        ([0, 409_600, 204_800], 4_096, 3, 0),
+    ],
+)
+def test_reads_are_in_order_by_pages(
+    tmp_path: Path, offsets: list[int], size: int, pages: int, in_order: int
+) -> None:
+    count = len(offsets)
+    calls = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": np.arange(count) * 1_000_000,
+        "latency_ns": 300_000,
+        "op": "read",
+        "device": "sda",
+        "file": "/data/a",
+        "offset_bytes": offsets,
+        "size_bytes": size,
+        "tid": 7,
+    }
+    cache = [{"op_id": APP_ID_BASE + number, "tier": "device", "wait_ns": 250_000} for number in range(count)]
+    with Case(write_case(tmp_path / "case", app=calls, tables={"cache": cache})) as case:
+        row = case.rows(prefetch.totals_sql("sda"))[0]
+    assert (row["pages"], row["in_order"] or 0) == (pages, in_order)

@@ -80,7 +80,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     waits = context.case.arrays(_waits_sql(device))
     if not len(waits["wait_ns"]):
         return None
-    totals = context.case.rows(_totals_sql(device))[0]
+    totals = context.case.rows(totals_sql(device))[0]
     total_ns, pages = float(totals["latency_ns"] or 0), float(totals["pages"] or 0)
     wait_ns = float(waits["wait_ns"].sum())
     # Without a window even one read goes on in order, from page to page.
@@ -120,7 +120,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         episodes=len(per_episode),
         evidence=[
             evidence(context.case, "sizes of readahead requests", _sizes_sql(device)),
-            evidence(context.case, "time in reads, and waiting", _totals_sql(device)),
+            evidence(context.case, "time in reads, and waiting", totals_sql(device)),
         ],
         refute=f"Set read_ahead_kb of {device} to 1024 and repeat: if the readers wait as long per byte, it is not the "
         "window but the device.",
@@ -249,7 +249,7 @@ FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = {quoted(device)} ORDER BY r.start_ns, r.op_id"""
 
 
-def _totals_sql(device: str) -> str:
+def totals_sql(device: str) -> str:
     """Time in reads, the pages that they asked for (those of the read before not again), and how many of these came in order."""
     # In order is what Linux calls so: from the last page of the read before, or the one behind it (mm/readahead.c, page_cache_sync_ra).
     return f"""WITH reads AS (SELECT op_id, latency_ns, start_ns, tid, file, offset_bytes // {PAGE_BYTES} AS first_page,

@@ -219,29 +219,20 @@ fn read_vmstat(path: &Path) -> Vec<Reading> {
 /// Pages of files that the kernel evicted, for whatever group, those that were read again after that, and how often somebody told it to drop its
 /// page cache; and memory that nobody uses.
 fn vmstat(text: &str) -> Vec<Reading> {
-    let metric = |name: &str| match name {
-        "pgsteal_file" => Some(("evicted_file_bytes_per_s", true, PAGE_BYTES)),
-        "workingset_refault_file" => Some(("refaulted_file_bytes_per_s", true, PAGE_BYTES)),
-        "drop_pagecache" => Some(("page_cache_drops_per_s", true, 1.0)),
-        "nr_free_pages" => Some(("free_memory_bytes", false, PAGE_BYTES)),
-        _ => None,
-    };
+    let counter = |metric, value, scale| Reading::counter(SubjectKind::Host, "host", metric, value, scale);
     let reading = |line: &str| {
         let (name, value) = line.split_once(' ')?;
-        let (metric, counter, scale) = metric(name)?;
         let value: f64 = value.parse().ok()?;
-        Some(Reading {
-            counter,
-            // The sample of what is no counter is the value itself.
-            value: if counter { value } else { value * scale },
-            ..Reading::counter(
-                SubjectKind::Host,
-                "host",
-                metric,
-                value,
-                if counter { scale } else { 1.0 },
-            )
-        })
+        match name {
+            "pgsteal_file" => Some(counter("evicted_file_bytes_per_s", value, PAGE_BYTES)),
+            "workingset_refault_file" => Some(counter("refaulted_file_bytes_per_s", value, PAGE_BYTES)),
+            "drop_pagecache" => Some(counter("page_cache_drops_per_s", value, 1.0)),
+            "nr_free_pages" => Some(Reading {
+                counter: false,
+                ..counter("free_memory_bytes", value * PAGE_BYTES, 1.0)
+            }),
+            _ => None,
+        }
     };
     text.lines().filter_map(reading).collect()
 }
