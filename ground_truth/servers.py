@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, probe, write_case
 from whodisk.statistics.stats import Ints
 
 DISK, TID, SERVER, HOG = "loop0", 4300, 60, 99
@@ -75,7 +75,7 @@ def _served(seed: int, path: Path, stuck: int, hog_at_stuck: bool) -> Path:
             "observer": "record",
             "command": ["db"],
             "duration_ns": int(start[-1] + 200 * MS),
-            "probes": {"sched": {"counts": {"servers": 1}}},
+            "probes": {"sched": probe(servers=1)},
         },
         system={"servers": {str(SERVER): [DISK]}},
     )

@@ -278,6 +278,12 @@ def _case_meta(layers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def probe(**counts: int) -> dict[str, Any]:
+    """What case.json says of a probe that lost nothing, and of what it counted."""
+    lost = dict.fromkeys(("received", "lost", "recursion_misses", "own_excluded", "own_excluded_bytes"), 0)
+    return {"attached": [], **lost, "counts": counts}
+
+
 def _system(devices: Sequence[str]) -> dict[str, Any]:
     described = {
         name: {"name": name, "dev": n << 20, "size_bytes": 1 << 40, "queue": {}, "facts": {}}

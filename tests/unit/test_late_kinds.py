@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, probe, write_case
 from whodisk.reading.flush_waits import FLUSH
 from whodisk.statistics.stats import Ints
 from whodisk.verdict.solve import solve
@@ -166,7 +166,7 @@ def requests(
             "observer": "record",
             "command": ["db"],
             "duration_ns": int(start[-1] + 20 * MS),
-            "probes": {"sched": {"counts": {"servers": int(known)}}},
+            "probes": {"sched": probe(servers=int(known))},
         },
         system={"servers": {str(SERVER): [DISK]}},
     )
