@@ -1222,6 +1222,16 @@ TRUTHS: dict[str, Truth] = {
         name="ram",
         because_of="the memory limit of a control group",
     ),
+    "limited_group": Truth(
+        "cache_misses",
+        True,
+        others.limited_group,
+        status="slow",
+        kind="cache_tier",
+        name="ram",
+        because_of="the memory limit of control group /kube/db",
+    ),
+    "group_with_room": Truth("cache_misses", False, others.group_with_room),
     "emptied_cache": Truth(
         "cache_misses",
         True,

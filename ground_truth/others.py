@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +215,10 @@ def _paged(
     evicted: float = 0.0,
     drops: float = 0.0,
     free_bytes: float = 8e9,
+    groups: Mapping[str, tuple[float, float]] | None = None,
 ) -> Path:
     """Reads of single pages, 3 s of them; what the kernel counts of its page cache meanwhile: `refaulted` and `evicted` are parts of what the disk reads,
-    `drops` were made in the second second."""
+    `drops` were made in the second second. `groups`: limits of control groups, and what they use of them; all that is read again is theirs."""
     count, page, second = len(places), 4096, 1_000_000_000
     start = np.arange(count, dtype=np.int64) * (3 * second // count)
     wait = np.where(missed, 90_000, 0).astype(np.int64)
@@ -272,13 +274,25 @@ def _paged(
         for number in (1, 2, 3)
         for metric, value in counted.items()
     ]
+    series += [
+        {"time_ns": number * second, "kind": "cgroup", "subject": subject, "metric": metric, "value": value}
+        for number in (1, 2, 3)
+        for subject, (most, used) in (groups or {}).items()
+        for metric, value in {
+            "memory_limit_bytes": most,
+            "memory_used_bytes": used,
+            "refaulted_file_bytes_per_s": per_s * refaulted,
+        }.items()
+    ]
     links = {"parent_id": APP_ID_BASE + at, "child_id": at, "kind": "serves"}
     return write_case(
         path, syscall=calls, block=requests, links=links, tables={"cache": cache, "series": series}
     )
 
 
-def _refaulted(path: Path, *, part: float, free_bytes: float) -> Path:
+def _refaulted(
+    path: Path, *, part: float, free_bytes: float, groups: Mapping[str, tuple[float, float]] | None = None
+) -> Path:
     """6,000 pages of a mapped file, each read once while this is recorded; `part` of them had been in memory before and was evicted."""
     pages = np.arange(6000)
     return _paged(
@@ -289,6 +303,7 @@ def _refaulted(path: Path, *, part: float, free_bytes: float) -> Path:
         refaulted=part,
         evicted=1.0,
         free_bytes=free_bytes,
+        groups=groups,
     )
 
 
@@ -306,6 +321,17 @@ def group_too_small(seed: int, path: Path) -> Path:
 def machine_too_small(seed: int, path: Path) -> Path:
     """The same on a machine without free memory: larger data than memory, as planned or not."""
     return _refaulted(path, part=0.9, free_bytes=1e6)
+
+
+def limited_group(seed: int, path: Path) -> Path:
+    """A machine without free memory, and a group of 16 MiB within one of 1 GiB that has room."""
+    groups = {"/kube": (2.0**30, 2.0**28), "/kube/db": (2.0**24, 0.99 * 2**24)}
+    return _refaulted(path, part=0.9, free_bytes=1e6, groups=groups)
+
+
+def group_with_room(seed: int, path: Path) -> Path:
+    """The same, but the group is not at its limit: the machine's memory is what is short."""
+    return _refaulted(path, part=0.9, free_bytes=1e6, groups={"/kube/db": (2.0**30, 2.0**28)})
 
 
 def read_for_the_first_time(seed: int, path: Path) -> Path:

@@ -25,7 +25,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.missed import missed_sql
-from whodisk.evidence.page_cache import PageCache, page_cache
+from whodisk.evidence.page_cache import Group, PageCache, page_cache
 from whodisk.evidence.thresholds import TAIL_BEGIN
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit
@@ -51,10 +51,12 @@ def run(context: Context) -> Result:
     counts = context.case.rows(
         f"""SELECT count(*) FILTER (missed AND nth = 1) AS cold, count(*) FILTER (missed AND nth > 1) AS again,
   count(*) FILTER (missed AND nth = 1 AND start_ns < {context.survey.begin_ns + context.survey.span_ns // 2}) AS early,
-  count(DISTINCT (file, offset_bytes)) AS pieces, count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
+  count(*) FILTER (NOT missed AND wait_ns > 0) AS ahead, count(DISTINCT (file, offset_bytes)) AS pieces, count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
 FROM ({touches_sql(context)}) AS t"""
     )[0]
-    cold, again, kept, early = (int(counts[name] or 0) for name in ("cold", "again", "kept", "early"))
+    cold, again, ahead, kept, early = (
+        int(counts[name] or 0) for name in ("cold", "again", "ahead", "kept", "early")
+    )
     cold_share = float(counts["cold_ns"] or 0) / max(1.0, context.survey.latency_ns)
     warming = early >= CACHE_EARLY_MIN * cold and kept >= CACHE_HITS_MIN * (kept + again + cold)
     if cold >= CACHE_MISSES_MIN and cold_share >= CACHE_MISSES_TOLD_MIN and warming:
@@ -65,12 +67,15 @@ FROM ({touches_sql(context)}) AS t"""
         )
     often = kept >= CACHE_HITS_MIN * (kept + again) or again >= CACHE_AGAIN_MIN * int(counts["pieces"] or 0)
     seen_again = again >= CACHE_MISSES_MIN and often
-    if not seen_again and again + cold < CACHE_MISSES_MIN:
+    if not seen_again and again + cold + ahead < CACHE_MISSES_MIN:
         return result
     account = page_cache(context)
-    if account is not None and account.is_limited:
+    group = account.group if account is not None else None
+    # Of a group at its limit, what the recording saw being read before tells more than the kernel's count, if it is more.
+    counted_more = account is None or again <= account.refaulted_part * (again + cold + ahead)
+    if account is not None and account.is_limited and (group is None or counted_more):
         result.candidates += _of_a_group(context, account)
-    elif seen_again:
+    elif seen_again or group is not None:
         result.candidates += _read_again(context, account, again, kept)
     return result
 
@@ -144,6 +149,16 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
                 "(`dmesg | grep drop_caches`).",
             )
         ]
+    if account is not None and account.group is not None:
+        return [
+            _of_the_limit(
+                context,
+                held,
+                lost_sql,
+                account.group,
+                f"{_too_little(account.group)} for what its programs read: {said}",
+            )
+        ]
     return [
         _candidate(
             context,
@@ -170,29 +185,42 @@ def _mostly_after(context: Context, moment_ns: float, again: int) -> bool:
 
 
 def _of_a_group(context: Context, account: PageCache) -> list[Candidate]:
-    """The claim about a group's limit: of each miss the part counts that had been in memory."""
-    lost_sql = f"SELECT *, wait_ns * {account.refaulted_part!r} AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed"
+    """The claim about a group's limit: of each wait, for readahead in flight too, the part counts that had been in memory."""
+    lost_sql = f"SELECT *, wait_ns * {account.refaulted_part!r} AS lost_ns FROM ({touches_sql(context)}) AS t WHERE wait_ns > 0"
     held = lost_in_blocks(context, lost_sql, "lost_ns")
     if held is None:
         return []
+    beside = "" if account.group else f", while {words.size(account.free)} of memory were free"
     claim = (
-        f"A control group has too little memory for what its programs read: {words.percent(account.refaulted_part)} of the "
-        f"{words.size(account.read)} that disks read had been in memory before and was evicted, while {words.size(account.free)} of "
-        f"memory were free. Waiting for it took {words.percent(held.share)} of the time of all operations."
+        f"{_too_little(account.group)} for what its programs read: {words.percent(account.refaulted_part)} of the "
+        f"{words.size(account.read)} that disks read had been in memory before and was evicted{beside}. Waiting for it took "
+        f"{words.percent(held.share)} of the time of all operations."
     )
-    return [
-        _candidate(
-            context,
-            held,
-            lost_sql,
-            because_of="the memory limit of a control group",
-            claim=claim,
-            refute="Raise the group's memory.max and memory.high (memory.limit_in_bytes of cgroup v1) and repeat: if as much is fetched "
-            "again, it is not the limit.",
-            remedy="Raise memory.max and memory.high of the program's control group (memory.limit_in_bytes of cgroup v1), or let it read "
-            "less.",
-        )
-    ]
+    return [_of_the_limit(context, held, lost_sql, account.group, claim)]
+
+
+def _too_little(group: Group | None) -> str:
+    if group is None:
+        return "A control group has too little memory"
+    return (
+        f"The control group {group.name}, which may use {words.size(group.limit)} of memory, has too little"
+    )
+
+
+def _of_the_limit(
+    context: Context, held: TimeLost, lost_sql: str, group: Group | None, claim: str
+) -> Candidate:
+    limit = f"the limit of {group.name if group else 'its control group'}"
+    return _candidate(
+        context,
+        held,
+        lost_sql,
+        because_of=f"the memory limit of {f'control group {group.name}' if group else 'a control group'}",
+        claim=claim,
+        refute=f"Raise {limit} (memory.max and memory.high; memory.limit_in_bytes of cgroup v1) and repeat: if as much is fetched again, it "
+        "is not the limit.",
+        remedy=f"Raise {limit} (memory.max and memory.high; memory.limit_in_bytes of cgroup v1), or let it read less.",
+    )
 
 
 def _candidate(

@@ -1,7 +1,8 @@
 """What the kernel counted of its page cache while a case was recorded: what it gave up, what it had to read again, and who emptied it.
 
 The counters are those of /proc/vmstat (mm/vmstat.c), of the whole machine: `pgsteal_file`, `workingset_refault_file` (mm/workingset.c: a page that
-was evicted leaves a mark, which the next reader of it finds), `drop_pagecache` (fs/drop_caches.c) and `nr_free_pages`.
+was evicted leaves a mark, which the next reader of it finds), `drop_pagecache` (fs/drop_caches.c) and `nr_free_pages`. Control groups with a limit
+of memory count what was read again for them alone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
-from whodisk.evidence.thresholds import REFAULTED_MIN
+from whodisk.evidence.thresholds import GROUP_FULL_MIN, REFAULTED_MIN
 from whodisk.reading.views import without_volumes_sql
 
 _COUNTED = {
@@ -18,6 +19,15 @@ _COUNTED = {
     "drops": "page_cache_drops_per_s",
 }
 _FREE = "free_memory_bytes"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A control group at its limit of memory: most of what was read after it had been evicted was so for this one."""
+
+    #: Its path, or the end of one that is long.
+    name: str
+    limit: float
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class PageCache:
     #: How often somebody told the kernel to drop its page cache, and from when on, ns since the start.
     drops: int
     first_drop_ns: float
+    #: Whose limit evicted it, where such a group was seen.
+    group: Group | None
 
     @property
     def refaulted_part(self) -> float:
@@ -41,8 +53,10 @@ class PageCache:
 
     @property
     def is_limited(self) -> bool:
-        """Whether pages were evicted as fast as they were read, and most of what was read had been there before, while more memory was free than was
-        evicted: then it is no lack of memory but the limit of a group."""
+        """Whether a group is at its limit that most of what was read again was evicted by, or pages were evicted as fast as they were read, and most of what was read had
+        been there before, while more memory was free than was evicted: then it is no lack of memory but the limit of a group that was not seen."""
+        if self.group is not None:
+            return True
         much = REFAULTED_MIN * self.read
         return self.read > 0 and self.refaulted >= much and self.evicted >= much and self.free >= self.evicted
 
@@ -80,4 +94,20 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
         read=float(read["bytes"] or 0),
         drops=round(sums["drops"]),
         first_drop_ns=float(dropped[0]) if dropped else float("inf"),
+        group=_group_at_its_limit(context, sums["refaulted"]),
     )
+
+
+def _group_at_its_limit(context: Context, refaulted: float) -> Group | None:
+    """Of nested groups it is the tightest one that is full: what is counted for it is counted for those above it, too."""
+    survey = context.survey
+    groups = context.case.rows(
+        f"""SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') AS most, max(value) FILTER (metric = 'memory_used_bytes') AS used,
+  sum(value) FILTER (metric = 'refaulted_file_bytes_per_s') AS refaulted
+FROM (SELECT subject, metric, CASE WHEN metric = 'refaulted_file_bytes_per_s'
+    THEN value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY subject, metric ORDER BY time_ns), time_ns - 1000000000)) / 1e9 ELSE value END AS value
+  FROM series WHERE kind = 'cgroup' AND metric IN ('memory_limit_bytes', 'memory_used_bytes', 'refaulted_file_bytes_per_s')
+    AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000}) AS sampled
+GROUP BY 1 HAVING used >= {GROUP_FULL_MIN} * most AND refaulted > 0 AND refaulted >= {REFAULTED_MIN} * {refaulted!r} ORDER BY 2, 1 LIMIT 1"""
+    )
+    return Group(str(groups[0]["subject"]), float(groups[0]["most"] or 0)) if groups else None

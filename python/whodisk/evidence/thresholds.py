@@ -218,12 +218,20 @@ PEER_ROUNDS = row(
 )
 
 # page_cache
+GROUP_FULL_MIN = row(
+    "GROUP_FULL_MIN",
+    0.9,
+    "share",
+    CHOSEN,
+    "A control group is at its limit of memory if it used this part of it at some look: the kernel takes back some pages more than it has to.",
+)
 REFAULTED_MIN = row(
     "REFAULTED_MIN",
     0.5,
     "share",
     CHOSEN,
-    "A limit evicts what is read again if this part of what disks read had been in memory, and as much was evicted meanwhile.",
+    "A limit evicts what is read again if this part of what disks read had been in memory, and as much was evicted meanwhile; it is the limit of the group "
+    "that has this part of what was read again.",
 )
 
 # presence

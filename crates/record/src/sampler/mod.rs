@@ -2,6 +2,7 @@
 //!
 //! Where a hypervisor ever took CPU time from this machine, the steal time of all CPUs together is looked at more often: it comes in
 //! bursts, and operations are late by less than a second.
+mod groups;
 mod sources;
 
 use crate::error::RecordError;
@@ -14,9 +15,10 @@ use case::meta::Unseen;
 use case::rows::SampleRow;
 use case::schema::SubjectKind;
 use case::CaseError;
+use groups::Hierarchy;
 use sources::{Reading, Source};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Between two looks at the steal time; the counter itself goes in steps of 10 ms per CPU.
@@ -24,6 +26,8 @@ const STEAL_PAUSE: Duration = Duration::from_millis(100);
 /// Looking takes at most this part of the time: with hundreds of CPUs /proc/stat takes the kernel milliseconds.
 const STEAL_LOOK_PART: u32 = 200;
 const STAT: &str = "/proc/stat";
+/// Looks after which control groups are searched anew: a command may make its own.
+const LOOKS_PER_SEARCH: u32 = 5;
 
 /// Attaches the probe: finds out which files there are.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
@@ -44,6 +48,9 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         sources,
         has_steal: sources::whole_machine(Path::new(STAT)).is_some_and(|machine| machine.steal > 0.0),
         steal_due: None,
+        hierarchy: Hierarchy::find(),
+        groups: Vec::new(),
+        looks: 0,
         before: BTreeMap::new(),
         samples: Vec::new(),
     }))
@@ -57,6 +64,10 @@ struct Sampler {
     has_steal: bool,
     /// When steal time is looked at next; `None`: never.
     steal_due: Option<Instant>,
+    /// Where memory of control groups is limited, and which of them are.
+    hierarchy: Option<Hierarchy>,
+    groups: Vec<PathBuf>,
+    looks: u32,
     /// The last reading of every counter, and when that was.
     before: BTreeMap<(String, &'static str), (u64, f64)>,
     samples: Vec<SampleRow>,
@@ -68,6 +79,21 @@ impl Sampler {
             .sources
             .iter()
             .flat_map(|source| (source.read)(&source.path))
+            .collect();
+        self.add(&readings);
+        self.sample_groups();
+    }
+
+    fn sample_groups(&mut self) {
+        let Some(hierarchy) = &self.hierarchy else { return };
+        if self.looks.is_multiple_of(LOOKS_PER_SEARCH) {
+            self.groups = hierarchy.limited(groups::machine_bytes());
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let readings: Vec<Reading> = self
+            .groups
+            .iter()
+            .flat_map(|group| hierarchy.read(group))
             .collect();
         self.add(&readings);
     }
@@ -214,6 +240,9 @@ mod tests {
             unseen: Vec::new(),
             has_steal: false,
             steal_due: None,
+            hierarchy: None,
+            groups: Vec::new(),
+            looks: 0,
             before: BTreeMap::new(),
             samples: Vec::new(),
         };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Ticks of /proc/stat: USER_HZ, which is 100 on every Linux that we run on.
 const SECONDS_PER_TICK: f64 = 0.01;
 const SECTOR_BYTES: f64 = 512.0;
-/// Pages of /proc/vmstat, on x86-64.
-const PAGE_BYTES: f64 = 4096.0;
+/// Pages of /proc/vmstat and of a group's memory.stat, on x86-64.
+pub const PAGE_BYTES: f64 = 4096.0;
 
 /// One number of a file.
 #[derive(Clone, Debug, PartialEq)]
