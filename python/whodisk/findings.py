@@ -220,10 +220,10 @@ class Verdict:
     failed_first: list[str] = field(default_factory=list)
     #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
     called: dict[str, str] = field(default_factory=dict)
-    #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`. Empty: it is not known.
+    #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`, or a time of day alone. Empty: it is not known.
     began: str = ""
-    #: Whether moments count from midnight, because the log has times of day and no date: they are printed as these.
-    has_times_of_day: bool = False
+    #: What the clock of a log said at 0 s, ns since midnight, that has times of day and no date: moments are printed as these.
+    zero_of_day_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

@@ -32,10 +32,11 @@ def time_of_day(ns: float, places: int | None = None) -> str:
     )
 
 
-def moment(ns: float, *, of_day: bool, places: int | None = None) -> str:
-    """A moment of a case: its time of day, where a log has these and no date, else since the begin; with `places` where rows must be told apart."""
-    if of_day:
-        return time_of_day(ns, places)
+def moment(ns: float, *, zero_of_day_ns: int | None, places: int | None = None) -> str:
+    """A moment of a case: its time of day, where a log has these and no date (`zero_of_day_ns`: what it was at 0 s), else since the begin; with `places`
+    where rows must be told apart."""
+    if zero_of_day_ns is not None:
+        return time_of_day(zero_of_day_ns + ns, places)
     return seconds(ns) if places is None else f"{ns / 1e9:.{places}f} s"
 
 

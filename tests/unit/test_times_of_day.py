@@ -14,9 +14,10 @@ from whodisk.verdict.solve import solve
 
 SECOND = 1_000_000_000
 NOON = 43_200 * SECOND
+HOUR = 3_600 * SECOND
 CLOCK = {
     "start_utc": "1970-01-01T00:00:00Z",
-    "clock": {"name": "midnight", "host": "", "start_ns": 0, "resolution_ns": SECOND},
+    "clock": {"name": "midnight", "host": "", "start_ns": NOON - HOUR, "resolution_ns": SECOND},
 }
 
 
@@ -27,7 +28,7 @@ def test_samples_are_told_by_the_clock_of_their_log(tmp_path: Path) -> None:
     stuck = {"busy_ratio": 1.0, "queue_depth": 4.0, "operations_per_s": 0.0}
     rows = [
         {
-            "time_ns": NOON + at * SECOND,
+            "time_ns": HOUR + at * SECOND,
             "kind": "device",
             "subject": subject,
             "metric": metric,
@@ -49,7 +50,7 @@ def test_samples_are_told_by_the_clock_of_their_log(tmp_path: Path) -> None:
     said = " ".join(verdict.summary)
     assert "25 ms at most (at 12:00:07)" in said, said
     assert "sdb completed nothing for 10 s (from 12:00:09 on)" in said, said
-    assert verdict.has_times_of_day and verdict.began == "midnight by its log"
+    assert verdict.zero_of_day_ns == NOON - HOUR and verdict.began == "11:00:00 by its log"
     assert verdict.findings[0].detector == "stuck_device"
     whole = io.StringIO()
     terminal.render(verdict, Console(file=whole, width=100))
@@ -62,13 +63,13 @@ def test_operations_are_told_by_the_clock_of_their_log(tmp_path: Path) -> None:
     latency[10] *= 567
     calls = {
         "op_id": np.arange(count),
-        "start_ns": NOON + np.arange(count) * SECOND + 433_000_000,
+        "start_ns": HOUR + np.arange(count) * SECOND + 433_000_000,
         "latency_ns": latency,
         "op": "sync",
         "comm": "yum",
         "fs_ns": latency,
     }
-    case = write_case(tmp_path / "x.case", syscall=calls, meta=CLOCK | {"duration_ns": NOON + count * SECOND})
+    case = write_case(tmp_path / "x.case", syscall=calls, meta=CLOCK | {"duration_ns": HOUR + count * SECOND})
     verdict = solve(case)
     assert slowest.rows(verdict)[0][0] == "12:00:10.433"
     screen = io.StringIO()

@@ -116,10 +116,10 @@ def test_long_lists_say_how_many_more_there_are() -> None:
 
 def test_a_time_of_day_is_as_exact_as_it_has_to_be() -> None:
     noon = 43_200_000_000_000
-    assert words.moment(noon, of_day=True) == "12:00:00"
-    assert words.moment(noon + 500_000_000, of_day=True) == "12:00:00.5"
-    assert words.moment(noon, of_day=True, places=3) == "12:00:00.000"
-    assert words.moment(noon + 999_999_999, of_day=True, places=3) == "12:00:01.000"
-    assert words.moment(2 * noon + 65_000_000_000, of_day=True) == "00:01:05 (day 2)"
-    assert words.moment(noon, of_day=False) == "43,200 s"
-    assert words.moment(noon, of_day=False, places=3) == "43200.000 s"
+    assert words.moment(noon, zero_of_day_ns=0) == "12:00:00"
+    assert words.moment(noon + 500_000_000, zero_of_day_ns=0) == "12:00:00.5"
+    assert words.moment(noon, zero_of_day_ns=0, places=3) == "12:00:00.000"
+    assert words.moment(noon + 999_999_999, zero_of_day_ns=0, places=3) == "12:00:01.000"
+    assert words.moment(2 * noon + 65_000_000_000, zero_of_day_ns=0) == "00:01:05 (day 2)"
+    assert words.moment(noon, zero_of_day_ns=None) == "43,200 s"
+    assert words.moment(noon, zero_of_day_ns=None, places=3) == "43200.000 s"

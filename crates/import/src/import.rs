@@ -93,6 +93,8 @@ struct Log {
 }
 
 /// What logs do not tell of their clock.
+/// How clocks are called that have times of day and no date.
+const MIDNIGHT: &str = "midnight";
 const THE_DATE: &str = "the date";
 const MOMENTS_OF_LOGGERS: &str =
     "they tell when a logger got a line, not when something happened: only reports of iostat without moments are dated by them";
@@ -322,12 +324,13 @@ fn is_named(log: &Log, name: &str) -> bool {
     log.source.path().as_os_str() == name || log.source.name() == name
 }
 
-/// The moment that is 0 of the case: the log's own zero, or the first moment of clocks that began long ago.
+/// The moment that is 0 of the case: the log's own zero, or the first moment of clocks that began long ago: a boot, midnight.
 fn start_of(logs: &[Log], clock: Clock) -> i64 {
     let begin = |log: &Log| Some(log.survey.begin_ns()?.saturating_add(log.alignment.offset_ns()));
     let first = logs.iter().filter_map(begin).min().unwrap_or(0);
     match clock.zero {
         Zero::Unix | Zero::Boot => first,
+        Zero::Own(zero) if zero.starts_with(MIDNIGHT) => first,
         Zero::Own(_) | Zero::None => first.min(0),
     }
 }
@@ -448,11 +451,11 @@ fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
         }
     }
     if clock.zero_unix_ns.is_none() {
-        let is_of_day = matches!(clock.zero, Zero::Own(zero) if zero.starts_with("midnight"));
+        let is_of_day = matches!(clock.zero, Zero::Own(zero) if zero.starts_with(MIDNIGHT));
         let (what, because) = match is_of_day {
             true => (
                 THE_DATE,
-                "the log says times of day only: moments count from midnight, and the case begins in 1970",
+                "the log says times of day only; the case begins in 1970",
             ),
             false => (
                 TIME_OF_DAY,

@@ -293,13 +293,14 @@ class Case:
         return datetime.fromtimestamp(second, UTC)
 
     @property
-    def has_times_of_day(self) -> bool:
-        """Whether moments count from midnight, because the log has times of day and no date."""
-        return str((self.meta.get("clock") or {}).get("name") or "").startswith(MIDNIGHT)
+    def zero_of_day_ns(self) -> int | None:
+        """What the log's clock said at 0 s, ns since midnight; None unless the log has times of day and no date."""
+        clock = self.meta.get("clock") or {}
+        return int(clock.get("start_ns") or 0) if str(clock.get("name") or "").startswith(MIDNIGHT) else None
 
     def moment(self, time_ns: float, places: int | None = None) -> str:
         """A moment in words: as the log has it, where that is a time of day."""
-        return words.moment(time_ns, of_day=self.has_times_of_day, places=places)
+        return words.moment(time_ns, zero_of_day_ns=self.zero_of_day_ns, places=places)
 
     @property
     def zone(self) -> str:
@@ -309,9 +310,9 @@ class Case:
 
     @property
     def began(self) -> str:
-        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, ``midnight by its log``, or empty."""
-        if self.has_times_of_day:
-            return f"{MIDNIGHT}{BY_ITS_LOG}"
+        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, ``22:11:07 by its log``, or empty."""
+        if self.zero_of_day_ns is not None:
+            return f"{words.time_of_day(self.zero_of_day_ns)}{BY_ITS_LOG}"
         return f"{self.start:%Y-%m-%d %H:%M:%S}{self.zone}" if self.start else ""
 
     @property

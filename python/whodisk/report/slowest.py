@@ -15,7 +15,7 @@ def rows(verdict: Verdict) -> list[tuple[str, str, str, str, str]]:
 
 def when(verdict: Verdict, item: Slowest) -> str:
     """When an episode began, to the millisecond."""
-    return words.moment(item.start_ns, of_day=verdict.has_times_of_day, places=3)
+    return words.moment(item.start_ns, zero_of_day_ns=verdict.zero_of_day_ns, places=3)
 
 
 def _row(item: Slowest, at: str) -> tuple[str, str, str, str, str]:

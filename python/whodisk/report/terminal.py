@@ -43,7 +43,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _time(verdict, out)
     weight = next((sentence for sentence in verdict.summary if sentence.startswith(WEIGHT)), "")
     for number, finding in enumerate(verdict.findings, 1):
-        _finding(number, finding, weight if number == 1 else "", verdict.has_times_of_day, out)
+        _finding(number, finding, weight if number == 1 else "", verdict.zero_of_day_ns, out)
     _slowest(verdict, out)
     _lines("Too small to be the cause", verdict.too_small, out)
     _lines("Too small or too rare to accuse", verdict.minor, out)
@@ -66,7 +66,7 @@ def heading(verdict: Verdict) -> str:
 
 def began(verdict: Verdict) -> str:
     """What the calendar said at 0 s: whoever reads on looks moments up in other logs. Empty where no clock says, and where all moments are times of day."""
-    if verdict.has_times_of_day:
+    if verdict.zero_of_day_ns is not None:
         return ""
     return f"0 s is {verdict.began.removesuffix(BY_ITS_LOG)}" if verdict.began else ""
 
@@ -101,7 +101,7 @@ def _time(verdict: Verdict, out: Console) -> None:
         _say(out, verdict.speed[0], 2)
 
 
-def _finding(number: int, finding: Finding, weight: str, of_day: bool, out: Console) -> None:
+def _finding(number: int, finding: Finding, weight: str, zero_of_day_ns: int | None, out: Console) -> None:
     out.print()
     because = f", because of {finding.culprit.because_of}" if finding.culprit.because_of else ""
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
@@ -117,7 +117,7 @@ def _finding(number: int, finding: Finding, weight: str, of_day: bool, out: Cons
     if worse:
         _say(out, f"Worse by it: {'; '.join(worse)}.", 2)
     for evidence in finding.evidence:
-        _evidence(evidence, of_day, out)
+        _evidence(evidence, zero_of_day_ns, out)
     _say(out, f"What would refute it: {finding.refute}", 2)
     _say(out, f"What to do: {finding.remedy}", 2)
 
@@ -160,14 +160,14 @@ def _number(value: float | None, unit: str) -> str:
     return "" if value is None else f"{words.significant(value)} {unit}"
 
 
-def _evidence(evidence: Evidence, of_day: bool, out: Console) -> None:
+def _evidence(evidence: Evidence, zero_of_day_ns: int | None, out: Console) -> None:
     _say(out, f"Evidence: {evidence.what}", 2)
     if not evidence.rows:
         return
     # Identifiers are for the JSON and the report; here they would only cost width.
     names = [name for name in evidence.rows[0] if not name.endswith("_id")]
     lines = [[name.removesuffix("_ns") for name in names]]
-    lines += [[_cell(name, row.get(name), of_day) for name in names] for row in evidence.rows[:5]]
+    lines += [[_cell(name, row.get(name), zero_of_day_ns) for name in names] for row in evidence.rows[:5]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
     texts = [isinstance(evidence.rows[0].get(name), str) for name in names]
     for number, line in enumerate(lines):
@@ -178,11 +178,11 @@ def _evidence(evidence: Evidence, of_day: bool, out: Console) -> None:
         out.print(Text(f"    {text}", "dim" if number == 0 else ""), soft_wrap=True)
 
 
-def _cell(name: str, value: Cell, of_day: bool) -> str:
+def _cell(name: str, value: Cell, zero_of_day_ns: int | None) -> str:
     if value is None:
         return "-"
-    if of_day and name in MOMENTS and isinstance(value, (int, float)):
-        return words.moment(value, of_day=True, places=3)
+    if zero_of_day_ns is not None and name in MOMENTS and isinstance(value, (int, float)):
+        return words.moment(value, zero_of_day_ns=zero_of_day_ns, places=3)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)) and name.endswith("_ns"):

@@ -7,7 +7,7 @@ from whodisk import words
 
 def moment(ns: int) -> str:
     """A time since the start of the case, to the millisecond."""
-    return words.moment(ns, of_day=False, places=3)
+    return words.moment(ns, zero_of_day_ns=None, places=3)
 
 
 def quantity(value: float, unit: str) -> str:

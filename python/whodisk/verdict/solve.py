@@ -60,7 +60,7 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
         else:
             with Case(against) as other:
                 verdict = _solve(opened, limits, other, coming)
-        return dataclasses.replace(verdict, began=opened.began, has_times_of_day=opened.has_times_of_day)
+        return dataclasses.replace(verdict, began=opened.began, zero_of_day_ns=opened.zero_of_day_ns)
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
