@@ -559,6 +559,15 @@ TRUTHS: dict[str, Truth] = {
         limit="nvme0n1: it takes one write of 4 KiB in 5",
     ),
     "roomy_device": Truth("device_rate", False, rates.roomy_device, status="limited", limit="syncs"),
+    "few_long_syncs": Truth(
+        "stage_blame",
+        True,
+        rates.few_long_syncs,
+        status="slow",
+        kind="stage",
+        name="device",
+        limit="5 of 1,000 held",
+    ),
     "starved_server": Truth(
         "late_servers", True, servers.starved_server, status="slow", kind="process", name="hog"
     ),

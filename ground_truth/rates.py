@@ -131,6 +131,15 @@ def roomy_device(seed: int, path: Path) -> Path:
     return _synced(path, size, (80_000 + size / (2048 * MIB) * 1e9) * np.exp(rng.normal(0, 0.25, 3000)), 3)
 
 
+def few_long_syncs(seed: int, path: Path) -> Path:
+    """The same; five of the thousand syncs take most of the time."""
+    rng = np.random.default_rng([seed, 99])
+    size = _sizes(rng, 3000)
+    served = (80_000 + size / (2048 * MIB) * 1e9) * np.exp(rng.normal(0, 0.25, 3000))
+    served[rng.choice(1000, 5, replace=False) * 3] += rng.uniform(60e6, 150e6, 5)
+    return _synced(path, size, served, 3)
+
+
 def _turns(rng: np.random.Generator, longest_ns: int) -> list[dict[str, Any]]:
     """Waits of the thread itself: for its requests, and up to so long for a CPU."""
     moments = np.sort(rng.integers(0, 900_000_000, 4000))

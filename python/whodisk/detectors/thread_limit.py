@@ -13,6 +13,7 @@ from whodisk import words
 from whodisk.detectors.thresholds import (
     ASLEEP_BESIDES_MIN,
     BEHIND_SYNC_TOLD,
+    FEW_CALLS_BEYOND,
     HELD_BELOW_MIN,
     LIMITING_DEVICE_MIN,
     OWN_CPU_MIN,
@@ -39,6 +40,7 @@ from whodisk.evidence.thread_time import (
     SYNC,
     SYNCS,
     WRITES,
+    Calls,
     ThreadTime,
 )
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
@@ -54,6 +56,7 @@ DATA = tuple(op for op, call in CALL_OF.items() if call in (READS, WRITES))
 _SYNCS = tuple(op for op, call in CALL_OF.items() if call == SYNCS)
 
 
+WITHOUT_THE_LONGEST = "Take away what held the longest of them (they are among the slowest operations) and repeat: if it is not faster, they are not what limits it."
 FEWER_SYNCS = "Run the same with half as many syncs: if it does not get faster, syncs are not what limits it."
 
 
@@ -182,12 +185,32 @@ def asleep_besides(time: ThreadTime) -> str:
     return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{_mostly_asleep(time)}"
 
 
+def _few(context: Context, calls_sql: str, calls: Calls) -> str:
+    """Which few of these calls hold most of their time; empty where no few do: then it is their number that counts."""
+    mean_ns = calls.held_ns / calls.count
+    row = context.case.rows(
+        f"""SELECT count(*) AS n, sum(latency_ns) AS few_ns, (SELECT sum(latency_ns) FROM measured WHERE layer = '{context.layer}' AND {calls_sql}) AS all_ns
+FROM measured WHERE layer = '{context.layer}' AND {calls_sql} AND latency_ns > {FEW_CALLS_BEYOND * mean_ns!r}"""
+    )[0]
+    few, few_ns, all_ns = (float(row[name] or 0) for name in ("n", "few_ns", "all_ns"))
+    if few == 0 or 2 * few_ns < all_ns:
+        return ""
+    held = f"{words.percent(few_ns / all_ns)} of that time"
+    if few == 1:
+        return f"; one of {words.count(calls.count)} held {held}, {words.duration(few_ns)}"
+    return (
+        f"; {words.count(few)} of {words.count(calls.count)} held {held}, {words.duration(few_ns / few)} each"
+    )
+
+
 def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[SYNCS]
-    flushing = _flushing(context, f"{program.sql} AND op IN ({', '.join(map(quoted, _SYNCS))})")
+    calls_sql = f"{program.sql} AND op IN ({', '.join(map(quoted, _SYNCS))})"
+    flushing = _flushing(context, calls_sql)
+    few = _few(context, calls_sql, calls)
     said = (
         f"syncs: {_waits(program.name, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
-        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing}"
+        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing}{few}"
     )
     if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
         said += f"; {words.percent(time.any_sync)} of the time, at least one thread is in a sync"
@@ -196,7 +219,7 @@ def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:
             f". What it keeps in flight passes {words.percent(time.behind_sync)} of its time while its own thread sits in a sync, "
             "so a deeper queue brings nothing"
         )
-    return Limit(said, FEWER_SYNCS, _held_by(context, _SYNCS))
+    return Limit(said, WITHOUT_THE_LONGEST if few else FEWER_SYNCS, _held_by(context, _SYNCS))
 
 
 def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
@@ -206,10 +229,13 @@ def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
         f", {words.things(requests, 'request')} to the device for each" if requests and requests >= 1 else ""
     )
     where = _flushing(context, _durable_sql(program)) + _waited_in(context, program)
+    few = _few(context, _durable_sql(program), calls)
     return Limit(
         f"durable writes (O_SYNC or O_DSYNC): {_waits(program.name, time, time.share[DURABLE])} for writes that return only when their data "
-        f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}",
-        "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
+        f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}{few}",
+        WITHOUT_THE_LONGEST
+        if few
+        else "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
         "what limits it.",
         _held_by(context, ("write",)),
     )
@@ -218,10 +244,13 @@ def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
 def _others(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[OTHERS]
     kinds = sorted({s.op for s in context.survey.strata} - set(CALL_OF))
+    few = _few(context, f"{program.sql} AND op IN ({', '.join(map(quoted, kinds))})", calls) if kinds else ""
     return Limit(
         f"files, not data: {_waits(program.name, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
-        f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}",
-        "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
+        f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}{few}",
+        WITHOUT_THE_LONGEST
+        if few
+        else "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
     )
 
 

@@ -946,6 +946,13 @@ THREAD_BINDS_MIN = row(
     CHOSEN,
     "What a program's threads spend most of their time on binds if it is this part: without it they would be half as fast again.",
 )
+FEW_CALLS_BEYOND = row(
+    "FEW_CALLS_BEYOND",
+    50.0,
+    "times the mean",
+    CHOSEN,
+    "Calls that take longer are one in fifty at most. Where they hold half of the time, or more, their length limits, and not their number.",
+)
 ROBBED_MAX = row(
     "ROBBED_MAX",
     0.5,

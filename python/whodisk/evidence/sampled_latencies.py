@@ -137,7 +137,9 @@ def has_own_zero(case: Case) -> bool:
 
 def zero_sql(case: Case) -> str:
     """The moment from which those of samples are counted: the log's own zero, or that of the case where it has times of day, else the first sample."""
-    return "0" if has_own_zero(case) or case.zero_of_day_ns is not None else "(SELECT min(time_ns) FROM series)"
+    return (
+        "0" if has_own_zero(case) or case.zero_of_day_ns is not None else "(SELECT min(time_ns) FROM series)"
+    )
 
 
 def samples_of(case: Case, host: str, subject: str, kind: str, metric: str) -> tuple[Floats, Floats]:
