@@ -351,11 +351,14 @@ impl Recording {
         self.meta.write(case)?;
         let now = SystemMeta::collect();
         let changes = system_changes(&self.system, &now);
-        let known = self.system.cgroups.len() + self.system.kernel_threads.len();
+        let named =
+            |system: &SystemMeta| system.cgroups.len() + system.kernel_threads.len() + system.processes.len();
+        let known = named(&self.system);
         // Those that are gone keep their names.
         self.system.cgroups.extend(now.cgroups);
         self.system.kernel_threads.extend(now.kernel_threads);
-        if !changes.is_empty() || self.system.cgroups.len() + self.system.kernel_threads.len() > known {
+        self.system.processes.extend(now.processes);
+        if !changes.is_empty() || named(&self.system) > known {
             self.system.changes = changes;
             self.system.write(case)?;
         }

@@ -27,6 +27,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         irqs: irqs(root),
         servers: crate::servers::servers(root),
         kernel_threads: kernel_threads(&proc),
+        processes: processes(&proc),
         recorder: BTreeMap::new(),
         cgroups: crate::groups::io_groups(root, &mounts),
         journals: crate::journals::journals(root, &mounts),
@@ -42,20 +43,45 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 /// Bytes of a thread's name, as probes see it.
 const COMM_BYTES: usize = 15;
 
+/// Processes that are kept in `system.json` by name.
+const PROCESSES_MAX: usize = 4096;
+
 /// Names of the threads of which the kernel says that they are its own, with `#` for each number.
 fn kernel_threads(proc: &Path) -> BTreeSet<String> {
-    let is_number = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
-    let processes = names_in(proc).into_iter().filter(is_number);
-    let stats = processes.filter_map(|pid| text(&proc.join(pid).join("stat")));
-    stats.filter_map(|stat| kernel_thread(&stat)).collect()
+    let of_kernel = stats(proc).filter_map(|stat| {
+        let (name, fields) = name_and_fields(&stat)?;
+        let flags: u64 = fields.get(FLAGS)?.parse().ok()?;
+        (flags & PF_KTHREAD != 0).then(|| without_numbers(own_name(name)))
+    });
+    of_kernel.collect()
 }
 
-/// The name in `PID (NAME) S PPID PGRP SESSION TTY TPGID FLAGS ...` of a kernel thread, proc_pid_stat(5).
-fn kernel_thread(stat: &str) -> Option<String> {
+/// Processes with several threads, and their names.
+fn processes(proc: &Path) -> BTreeMap<String, String> {
+    let of_threads = stats(proc).filter_map(|stat| {
+        let (name, fields) = name_and_fields(&stat)?;
+        let threads: u64 = fields.get(THREADS)?.parse().ok()?;
+        let pid = stat.split(' ').next()?;
+        (threads > 1).then(|| (pid.to_owned(), name.to_owned()))
+    });
+    of_threads.take(PROCESSES_MAX).collect()
+}
+
+/// `stat` of each process: `PID (NAME) S PPID PGRP SESSION TTY TPGID FLAGS ...`, proc_pid_stat(5).
+fn stats(proc: &Path) -> impl Iterator<Item = String> + '_ {
+    let is_number = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
+    let pids = names_in(proc).into_iter().filter(is_number);
+    pids.filter_map(|pid| text(&proc.join(pid).join("stat")))
+}
+
+/// Places among what follows the name there.
+const FLAGS: usize = 6;
+const THREADS: usize = 17;
+
+fn name_and_fields(stat: &str) -> Option<(&str, Vec<&str>)> {
     let (before, after) = stat.rsplit_once(") ")?;
     let (_, name) = before.split_once(" (")?;
-    let flags: u64 = after.split(' ').nth(6)?.parse().ok()?;
-    (flags & PF_KTHREAD != 0).then(|| without_numbers(own_name(name)))
+    Some((name, after.split_ascii_whitespace().collect()))
 }
 
 /// The name that a thread has by itself: of a worker /proc tells what it works at, too (`kworker/u8:3-events_unbound`).
@@ -449,9 +475,24 @@ mod tests {
     use super::test_tree::{link, put};
     use super::*;
 
-    /// The parts of proc_pid_stat(5) up to the flags.
-    fn stat(name: &str, flags: u64) -> String {
-        format!("7 ({name}) S 2 0 0 0 -1 {flags} 0 0\n")
+    /// The parts of proc_pid_stat(5) up to the number of threads.
+    fn stat(pid: usize, name: &str, flags: u64, threads: u64) -> String {
+        format!("{pid} ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 {threads} 0 7\n")
+    }
+
+    #[test]
+    fn processes_with_several_threads_have_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path().join("proc");
+        for (pid, name, threads) in [(20, "java", 40), (21, "a) S 2 (b", 2), (22, "sh", 1)] {
+            put(
+                folder.path(),
+                &format!("proc/{pid}/stat"),
+                &stat(pid, name, 0x0040_0000, threads),
+            );
+        }
+        let expected = [("20", "java"), ("21", "a) S 2 (b")].map(|(pid, name)| (pid.into(), name.into()));
+        assert_eq!(processes(&proc), BTreeMap::from(expected));
     }
 
     #[test]
@@ -470,10 +511,10 @@ mod tests {
             put(
                 folder.path(),
                 &format!("proc/{}/stat", pid + 2),
-                &stat(name, *flags),
+                &stat(pid + 2, name, *flags, 1),
             );
         }
-        put(folder.path(), "proc/self/stat", &stat("self", PF_KTHREAD));
+        put(folder.path(), "proc/self/stat", &stat(9, "self", PF_KTHREAD, 1));
         let expected = ["jbd#/nvme#n#p#", "kworker/#:#H", "kworker/u#:#", "md#_raid#"];
         let found = kernel_threads(&proc);
         assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);

@@ -475,6 +475,10 @@ pub struct SystemMeta {
     /// cases of earlier versions.
     #[serde(default)]
     pub kernel_threads: BTreeSet<String>,
+    /// Processes with several threads, at the begin or the end of the recording: process id -> its name. A thread may be called otherwise. Absent in cases of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<String, String>,
     /// The recorder itself: process id -> names of its own threads there. They separate the waits that it caused from those that
     /// a program caused. Absent where nothing was recorded (imports, the lab) and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -172,6 +172,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("irqs.*.*", Class::Keep),
     ("servers.*.*", Class::Subject),
     ("kernel_threads.*", Class::KernelThread),
+    ("processes.*", Class::Comm),
     ("recorder.*.*", Class::Keep),
     ("cgroups.*", Class::Path),
     ("changes.*", Class::Text),

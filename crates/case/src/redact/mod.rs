@@ -330,6 +330,7 @@ mod tests {
             irqs: one("24", ["a".into(), "b".into()]),
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),
             kernel_threads: ["kworker/u#:#".into()].into(),
+            processes: one("79", "acmed".into()),
             recorder: one("78", ["whodisk-rec".into()].into()),
             cgroups: BTreeMap::from([(9, "/sys/fs/cgroup/acme".into())]),
             changes: vec!["/mnt/acme was unmounted".into()],

@@ -40,6 +40,7 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
         memory_bytes: host.whole("memory"),
         virtualization: "none".into(),
         kernel_threads: KERNEL_THREADS.map(str::to_owned).into(),
+        processes: BTreeMap::new(),
         ..SystemMeta::default()
     };
     let drives = plan.scenario.drive_names();
