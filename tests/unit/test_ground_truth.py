@@ -135,6 +135,7 @@ def test_every_detector_file_is_registered() -> None:
         "blamed_device",
         "candidates",
         "flush_limit",
+        "cpu_holders",
         "late_workers",
         "reference",
         "served_others",

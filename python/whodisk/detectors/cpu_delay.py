@@ -6,19 +6,17 @@ all in use: the verdict reports their cost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import leave_cpu, of_time_lost
+from whodisk.detectors.cpu_holders import Hog, foremost, hogs_of, hogs_sql
 from whodisk.detectors.thresholds import (
     CROWD_MIN,
     CROWD_OFTEN,
     CROWD_WAIT_NS,
     CROWDED_CPU_MIN,
-    HOG_SHARE_MIN,
     LONG_TURN_NS,
     ONE_HOG_MIN,
     P99_RATIO_MIN,
@@ -28,8 +26,7 @@ from whodisk.detectors.thresholds import (
     SHORT_WAIT_NS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.own_threads import is_recorder, own_sql
-from whodisk.evidence.surroundings import IDLE
+from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
 from whodisk.evidence.time_lost import (
@@ -42,8 +39,6 @@ from whodisk.evidence.time_lost import (
     waits_where,
 )
 from whodisk.findings import Culprit
-from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.coincidence import Covered, Intervals
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
@@ -53,53 +48,12 @@ STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idl
 STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 
 
-@dataclass(frozen=True)
-class Hog:
-    """Who had the CPU while submitters waited for it."""
-
-    comm: str
-    share: float
-    #: One of the submitting processes themselves, or others of the same program.
-    own: bool
-    #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
-    serves: bool
-    #: The recorder itself, on a machine that has no CPU to spare for it.
-    recorder: bool
-    #: Its process, where the judged program has the same name: nothing else tells the two apart.
-    namesake: int | None
-    #: ... and how many other processes of that name had the CPU, too.
-    more: int
-
-    @property
-    def name(self) -> str:
-        """Which program it is, of several of one name by its process."""
-        if self.namesake is None:
-            return self.comm
-        more = f" and {self.more} more" if self.more else ""
-        return f"{self.comm} (process {self.namesake}{more})"
-
-    @property
-    def told(self) -> str:
-        """The same in a sentence."""
-        return self.name if self.namesake is None else f"{self.name[:-1]}, not the recorded one)"
-
-    @property
-    def rival(self) -> bool:
-        """Another program, which works for nobody but itself."""
-        return not (self.own or self.serves or self.idle or self.recorder)
-
-    @property
-    def idle(self) -> bool:
-        """Nobody: the CPU did nothing, though a thread was ready to run there (`whodisk.evidence.standstill`)."""
-        return self.comm.startswith(IDLE)
-
-
 def run(context: Context) -> Result:
     """One candidate for all waiting for CPUs."""
     result = Result()
     tids = submitters(context)
-    hogs = _hogs(context, tids)
-    hog = _foremost(hogs)
+    hogs = hogs_of(context, tids)
+    hog = foremost(hogs)
     own = hog is not None and hog.own
     if own and (beside := _beside_own(context, hogs, tids)) is not None:
         result.candidates.append(beside)
@@ -126,7 +80,7 @@ def run(context: Context) -> Result:
             return result
     else:
         # Who has the CPU in many short waits may not be who has it in the long ones.
-        hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
+        hog = foremost(hogs_of(context, tids, ORDINARY_WAIT_NS))
         own = hog is not None and hog.own
         if hog is not None and (every := _behind_rival(context, held, hog, tids)) is not None:
             result.candidates.append(every)
@@ -210,7 +164,7 @@ def _waited_behind(context: Context, tids: list[int], rival: Hog) -> Bools:
 def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate | None:
     """Waits longer than another thread's turn that cost too little to accuse by themselves, while one other program had the CPU: who holds up what is
     slow in the stage `runqueue`."""
-    hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
+    hog = foremost(hogs_of(context, tids, ORDINARY_WAIT_NS))
     if hog is None or hog.share < ONE_HOG_MIN or not hog.rival:
         return None
     return _candidate(context, held, hog, tids)
@@ -259,7 +213,7 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
 
 def _long_turns(context: Context, tids: list[int]) -> Candidate | None:
     """The same of turns that are no mere switch of threads: who takes these may be nobody among thousands of short waits for whoever serves the device."""
-    hog = _foremost(_hogs(context, tids, LONG_TURN_NS))
+    hog = foremost(hogs_of(context, tids, LONG_TURN_NS))
     if hog is None or not hog.rival:
         return None
     return _slower_tail(context, hog, tids, LONG_TURN_NS, SHARE_FOR_P99_MIN)
@@ -325,39 +279,6 @@ SELECT start_ns, runqueue_ns - coalesce(stopped_ns, 0) AS wait_ns FROM waiting L
 WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}"""
 
 
-def _foremost(hogs: list[Hog]) -> Hog | None:
-    """Who had it in a good part of the waits."""
-    return hogs[0] if hogs and hogs[0].share >= HOG_SHARE_MIN else None
-
-
-def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
-    """Who had the CPU while submitters waited for one, the longest first."""
-    rows = context.case.rows(_hogs_sql(context, tids, least_ns))
-    total = max(1.0, sum(float(row["waited_ns"] or 0) for row in rows))
-    serving, judged = serving_pids(context), context.own_programs[0]
-    return [
-        Hog(
-            comm=str(row["cause"]),
-            share=float(row["waited_ns"] or 0) / total,
-            own=bool(row["own"]),
-            serves=is_kernel_thread(context.case, str(row["cause"])) or row["cause_pid"] in serving,
-            recorder=is_recorder(context.case, str(row["cause"]), row["cause_pid"]),
-            namesake=int(row["cause_pid"])
-            if row["cause_pid"] is not None and not row["own"] and str(row["cause"]) in judged
-            else None,
-            more=int(row["processes"] or 1) - 1,
-        )
-        for row in rows
-        if row["cause"] is not None
-    ]
-
-
-def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
-    return f"""SELECT cause, {own_sql(context.case, context.layer)} AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
-  max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid, count(DISTINCT cause_pid) AS processes
-FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1, 2 ORDER BY 4 DESC, 1, 2 LIMIT 10"""
-
-
 def _candidate(
     context: Context,
     held: TimeLost,
@@ -369,7 +290,7 @@ def _candidate(
     explains = _explained(context, tids)
     proof = [
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
-        evidence(context.case, "who ran while submitters were ready to run", _hogs_sql(context, tids)),
+        evidence(context.case, "who ran while submitters were ready to run", hogs_sql(context, tids)),
     ]
     return of_time_lost(
         held,
