@@ -6,12 +6,14 @@ all in use: the verdict reports their cost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import leave_cpu, of_time_lost
-from whodisk.detectors.cpu_holders import Hog, foremost, hogs_of, hogs_sql
+from whodisk.detectors.cpu_holders import Hog, foremost, hogs_of, hogs_sql, told_crowd
 from whodisk.detectors.thresholds import (
     CROWD_MIN,
     CROWD_OFTEN,
@@ -39,7 +41,7 @@ from whodisk.evidence.time_lost import (
     waits_where,
 )
 from whodisk.findings import Culprit
-from whodisk.reading.views import STAGES, quoted
+from whodisk.reading.views import STAGES
 from whodisk.statistics.coincidence import Covered, Intervals
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
@@ -60,7 +62,11 @@ def run(context: Context) -> Result:
         return result
     held = _held(context, tids, ORDINARY_WAIT_NS)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
-        crowd = None if hog is None or own or hog.serves else _crowd(context, hog, tids)
+        crowd = None
+        if hog is None and told_crowd(hogs):
+            crowd = _many(context, None, tids, hogs)
+        elif hog is not None and not own and not hog.serves:
+            crowd = _crowd(context, hog, tids)
         if crowd is None or not crowd.summed:
             crowd = _long_turns(context, tids) or crowd
         if crowd is not None:
@@ -74,13 +80,14 @@ def run(context: Context) -> Result:
             return result
         if held.share >= SHARE_OF_LATENCY_MIN and not own:
             result.observed.append(
-                f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and no program keeps "
+                f"{_claim(held, hog, hogs)} These are waits of a time slice and less: the CPUs are in use, and no program keeps "
                 "them for itself."
             )
             return result
     else:
         # Who has the CPU in many short waits may not be who has it in the long ones.
-        hog = foremost(hogs_of(context, tids, ORDINARY_WAIT_NS))
+        hogs = hogs_of(context, tids, ORDINARY_WAIT_NS)
+        hog = foremost(hogs)
         own = hog is not None and hog.own
         if hog is not None and (every := _behind_rival(context, held, hog, tids)) is not None:
             result.candidates.append(every)
@@ -93,7 +100,7 @@ def run(context: Context) -> Result:
             "fewer threads, and no fault of the storage."
         )
     else:
-        result.candidates.append(_candidate(context, held, hog, tids))
+        result.candidates.append(_candidate(context, held, hog, tids, crowd=hogs))
     return result
 
 
@@ -138,7 +145,7 @@ def _claim_behind(held: TimeLost, hog: Hog) -> str:
 def _behind(context: Context, tids: list[int], rival: Hog) -> str:
     """Waits of submitters in which that program had the CPU, but for those that any switch costs."""
     return f"""SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {CROWD_WAIT_NS} AND cause = {quoted(rival.comm)}
+WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {CROWD_WAIT_NS} AND {rival.sql}
   AND NOT {own_sql(context.case, context.layer)}"""
 
 
@@ -173,7 +180,7 @@ def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate 
 def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], result: Result) -> None:
     """What the recorder costs accuses nobody: without it, it would not be."""
     result.observed.append(
-        f"{_claim(held, hog)} That is the recorder itself: without it this time is not lost."
+        f"{_claim(held, hog, [])} That is the recorder itself: without it this time is not lost."
     )
     result.caveats.append(
         (
@@ -193,9 +200,17 @@ def _explained(context: Context, tids: list[int]) -> Bools:
 
 def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     """Many short waits while another process had the CPU."""
+    many = _many(context, hog, tids)
+    if many is not None:
+        return many
+    return _slower_tail(context, hog, tids, SHORT_WAIT_NS, SHARE_OF_LATENCY_FLOOR)
+
+
+def _many(context: Context, hog: Hog | None, tids: list[int], hogs: Sequence[Hog] = ()) -> Candidate | None:
+    """What short waits cost threads, or many operations, all together."""
     crowd = lost_in_waits(context, tids, "runnable")
     if crowd is not None and crowd.share >= CROWD_MIN:
-        found = _candidate(context, crowd, hog, tids, "the submitting threads' time")
+        found = _candidate(context, crowd, hog, tids, "the submitting threads' time", hogs)
         # Operations wait with their thread, and those that are due meanwhile behind them.
         waits = find_stops(context, "runnable", SHORT_WAIT_NS)
         if waits is not None:
@@ -207,8 +222,8 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
         and often.share >= CROWD_MIN
         and often.count >= CROWD_OFTEN * context.survey.operations
     ):
-        return _candidate(context, often, hog, tids)
-    return _slower_tail(context, hog, tids, SHORT_WAIT_NS, SHARE_OF_LATENCY_FLOOR)
+        return _candidate(context, often, hog, tids, crowd=hogs)
+    return None
 
 
 def _long_turns(context: Context, tids: list[int]) -> Candidate | None:
@@ -285,8 +300,10 @@ def _candidate(
     hog: Hog | None,
     tids: list[int],
     of: str = "the time of their operations",
+    crowd: Sequence[Hog] = (),
 ) -> Candidate:
-    claim = _claim(held, hog, of)
+    """`crowd`: who had the CPU, where that is nobody in particular."""
+    claim = _claim(held, hog, crowd, of)
     explains = _explained(context, tids)
     proof = [
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
@@ -303,7 +320,7 @@ def _candidate(
         if _stood_still(held, hog)
         else "Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
         "operations take as long, the CPU is innocent.",
-        remedy=STILL_REMEDY if _stood_still(held, hog) else _remedy(hog),
+        remedy=STILL_REMEDY if _stood_still(held, hog) else _remedy(hog, crowd),
         explains=explains,
         causes=(
             ("stage", "runqueue"),
@@ -319,7 +336,7 @@ def _crowded_cpus(context: Context, hog: Hog | None, tids: list[int]) -> list[tu
         return []
     rows = context.case.rows(
         f"""SELECT cpu, sum(duration_ns) AS waited_ns FROM waits
-WHERE {waits_where(context, tids, "runnable")} AND cause = {quoted(hog.comm)} AND cpu IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""
+WHERE {waits_where(context, tids, "runnable")} AND {hog.sql} AND cpu IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""
     )
     total = sum(float(row["waited_ns"] or 0) for row in rows)
     return [
@@ -342,7 +359,9 @@ def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     return Culprit("process", hog.name, "stage:runqueue")
 
 
-def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:
+def _claim(
+    held: TimeLost, hog: Hog | None, crowd: Sequence[Hog], of: str = "the time of their operations"
+) -> str:
     claim = (
         f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} ({held.times})"
     )
@@ -353,14 +372,21 @@ def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operati
             else "the CPU was idle, and took that long to wake up."
         )
         return f"{claim}; in {words.percent(hog.share)} of that time nobody else had it: {why}"
+    if hog is not None:
+        return f"{claim}; {hog.told} ran in {words.percent(hog.share)} of that time."
+    many = told_crowd(crowd)
     return claim + (
-        f"; {hog.told} ran in {words.percent(hog.share)} of that time."
-        if hog
+        f"; several programs ran meanwhile, none of them most of the time: {many}."
+        if many
+        else "; nobody in particular ran meanwhile."
+        if crowd
         else "; who ran meanwhile was not observed."
     )
 
 
-def _remedy(hog: Hog | None) -> str:
+def _remedy(hog: Hog | None, crowd: Sequence[Hog]) -> str:
+    if hog is None and (many := told_crowd(crowd)):
+        return f"More wants to run than there are CPUs: give the program CPUs of its own (taskset, cpuset), or move the others elsewhere, {many}."
     if hog is None or hog.idle:
         return "See who uses the CPUs (top, `perf sched timehist`); on a virtual machine look at steal time, too."
     return leave_cpu(hog.told, hog.namesake)

@@ -1,23 +1,37 @@
-"""Who had the CPU while threads of a program were ready to run and waited for one."""
+"""Who had the CPU while threads of a program were ready to run and waited for one.
+
+What had it is known by its thread's name and its process. Threads of a process count together, however they are called, and so do processes of one name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whodisk.detectors.thresholds import HOG_SHARE_MIN
+from whodisk import words
+from whodisk.detectors.thresholds import HOG_SHARE_MIN, ONE_HOG_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.own_threads import is_recorder, own_sql
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.time_lost import waits_where
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_pids
+from whodisk.reading.views import Case, Row, quoted
+
+#: Threads that are looked at: of the many short-lived processes of a build the rest had it for next to nothing.
+HOLDERS_MAX = 2000
+#: Programs of a crowd that are told by name.
+CROWD_TOLD = 3
 
 
 @dataclass(frozen=True)
 class Hog:
     """Who had the CPU while submitters waited for it."""
 
+    #: What its process is called, or the thread of it that had the CPU longest.
     comm: str
+    #: What its threads are called.
+    threads: tuple[str, ...]
     share: float
     #: One of the submitting processes themselves, or others of the same program.
     own: bool
@@ -44,6 +58,11 @@ class Hog:
         return self.name if self.namesake is None else f"{self.name[:-1]}, not the recorded one)"
 
     @property
+    def sql(self) -> str:
+        """SQL, of a row of `waits`: it had the CPU."""
+        return f"cause IN ({', '.join(map(quoted, self.threads))})"
+
+    @property
     def rival(self) -> bool:
         """Another program, which works for nobody but itself."""
         return not (self.own or self.serves or self.idle or self.recorder)
@@ -59,26 +78,60 @@ def foremost(hogs: list[Hog]) -> Hog | None:
     return hogs[0] if hogs and hogs[0].share >= HOG_SHARE_MIN else None
 
 
+def told_crowd(hogs: Sequence[Hog]) -> str | None:
+    """Several other programs, none of which had the CPU in a good part of the waits; None where others than these had it."""
+    rivals = [hog for hog in hogs if hog.rival]
+    if sum(hog.share for hog in rivals) < ONE_HOG_MIN:
+        return None
+    return words.some([f"{hog.comm} ({words.percent(hog.share)})" for hog in rivals], CROWD_TOLD)
+
+
 def hogs_of(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
     """Who had the CPU while submitters waited for one, the longest first."""
-    rows = context.case.rows(hogs_sql(context, tids, least_ns))
-    total = max(1.0, sum(float(row["waited_ns"] or 0) for row in rows))
-    serving, judged = serving_pids(context), context.own_programs[0]
-    return [
-        Hog(
-            comm=str(row["cause"]),
-            share=float(row["waited_ns"] or 0) / total,
-            own=bool(row["own"]),
-            serves=is_kernel_thread(context.case, str(row["cause"])) or row["cause_pid"] in serving,
-            recorder=is_recorder(context.case, str(row["cause"]), row["cause_pid"]),
-            namesake=int(row["cause_pid"])
-            if row["cause_pid"] is not None and not row["own"] and str(row["cause"]) in judged
-            else None,
-            more=int(row["processes"] or 1) - 1,
+    case = context.case
+    rows = case.rows(_holders_sql(context, tids, least_ns))
+    total = max(1.0, float(rows[0]["every_ns"] or 0) if rows else 0.0)
+    names: dict[tuple[int, bool], str] = {}
+    of_name: dict[tuple[str, bool], list[Row]] = {}
+    for row in rows:
+        if row["cause"] is None:
+            continue
+        thread, own, pid = str(row["cause"]), bool(row["own"]), row["cause_pid"]
+        # The first row of a process is that of the thread that had it longest.
+        name = (
+            thread
+            if not isinstance(pid, int) or pid <= 0
+            else names.setdefault((pid, own), _process(case, pid, thread))
         )
-        for row in rows
-        if row["cause"] is not None
-    ]
+        of_name.setdefault((name, own), []).append(row)
+    hogs = [_hog(context, name, own, its, total) for (name, own), its in of_name.items()]
+    return sorted(hogs, key=lambda hog: -hog.share)
+
+
+def _process(case: Case, pid: int, thread: str) -> str:
+    """What a process is called, where the recording says so, else its thread. Threads of the kernel, and the recorder's, have names of their own."""
+    return str((case.system.get("processes") or {}).get(str(pid), thread))
+
+
+def _hog(context: Context, name: str, own: bool, rows: list[Row], total: float) -> Hog:
+    first, pids = rows[0], sorted({row["cause_pid"] for row in rows if isinstance(row["cause_pid"], int)})
+    thread = str(first["cause"])
+    return Hog(
+        comm=name,
+        threads=tuple(sorted({str(row["cause"]) for row in rows})),
+        share=sum(float(row["waited_ns"] or 0) for row in rows) / total,
+        own=own,
+        serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving_pids(context),
+        recorder=is_recorder(context.case, thread, first["cause_pid"]),
+        namesake=int(pids[0]) if pids and not own and name in context.own_programs[0] else None,
+        more=len(pids) - 1,
+    )
+
+
+def _holders_sql(context: Context, tids: list[int], least_ns: int) -> str:
+    return f"""SELECT cause, cause_pid, {own_sql(context.case, context.layer)} AS own, sum(duration_ns) AS waited_ns, sum(sum(duration_ns)) OVER () AS every_ns
+FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns}
+GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT {HOLDERS_MAX}"""
 
 
 def hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
