@@ -13,6 +13,7 @@ from whodisk.detectors.base import Candidate, Detector, Excuse, Result
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import find_slow, none_of
 from whodisk.evidence.survey import survey_layer
+from whodisk.evidence.time_lost import lost_values_sql
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import Case
 from whodisk.verdict import adjudicate
@@ -228,3 +229,31 @@ def test_what_costs_little_is_accused_of_what_stands_apart(
     # Nor is it another matter if somebody is seen to do it.
     named = candidate(context, "sqlite", 1e-9, chosen, **small)
     assert bool(adjudicate.correct(context, [("submitter_gap", named)]).accepted) is apart
+
+
+def test_the_last_resort_leaves_alone_what_measured_claims_account_for(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads that waited for a neighbour's requests were said to be slow for their size."""
+    seen: list[tuple[str, int]] = []
+    slow = context.slow
+    half = np.arange(len(slow)) % 2 == 0
+
+    def neighbour(given: Context) -> Result:
+        lost_sql = lost_values_sql(slow.op_id[half], 0.6 * slow.excess_ns[half])
+        changes = {"basis": "measured", "summed": True, "lost_sql": lost_sql}
+        return Result(candidates=[candidate(given, "neighbour", 0.0, slice(0), **changes)])
+
+    def looks(name: str) -> object:
+        def run(given: Context) -> Result:
+            seen.append((name, int(given.explained.sum())))
+            return Result(candidates=[candidate(given, name, 1e-9, slice(0))])
+
+        return run
+
+    last = dataclasses.replace(detector("last", looks("last")), last_resort=True)
+    monkeypatch.setattr(
+        adjudicate, "DETECTORS", (detector("a", neighbour), last, detector("stage", looks("stage")))
+    )
+    adjudicate.adjudicate(context)
+    assert seen == [("last", 0), ("last", int(half.sum())), ("stage", 0)]

@@ -167,6 +167,8 @@ class Detector:
     run: Callable[[Context], Result]
     #: Whether it looks at the order, the places or the absence of operations, of which a sample shows nothing.
     needs_all: bool = False
+    #: Whether it names what nobody else has named: then it leaves alone what measured claims account for, too, which hide nothing from others.
+    last_resort: bool = False
 
     def declines(self, context: Context) -> Declined | None:
         """Why it cannot run on this case, naming the columns; None if it can."""

@@ -419,4 +419,5 @@ DETECTOR = Detector(
     smallest_effect="5 % of all latency, or outliers (ten times typical) that hold 20 % of the excess and 1 % of all latency; and half "
     "of the episodes beyond chance.",
     run=run,
+    last_resort=True,
 )

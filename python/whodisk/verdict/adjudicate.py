@@ -14,7 +14,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors import DETECTORS
-from whodisk.detectors.base import Candidate, Declined, Result
+from whodisk.detectors.base import Candidate, Declined, Detector, Result
 from whodisk.detectors.thresholds import (
     MEASURED_TOLD_MIN,
     MET_MIN,
@@ -140,7 +140,7 @@ def excuse(context: Context, failed: frozenset[Key] = frozenset(), before: Heard
         if reason is not None:
             declined.append(reason)
             continue
-        result = known.get(detector.name) or detector.run(context)
+        result = known.get(detector.name) or _run(detector, context, results)
         results.append((detector.name, result))
         if detector.name in makers:
             known = {}
@@ -149,6 +149,29 @@ def excuse(context: Context, failed: frozenset[Key] = frozenset(), before: Heard
         if masks:
             context = context.after(np.logical_or.reduce([context.explained, *masks]))
     return Heard(results, declined)
+
+
+def _run(detector: Detector, context: Context, before: Sequence[tuple[str, Result]]) -> Result:
+    result = detector.run(context)
+    if not detector.last_resort or not result.candidates:
+        return result
+    accounted = _accounted(context, [claim for _, earlier in before for claim in earlier.candidates])
+    return detector.run(context.after(context.explained | accounted)) if accounted.any() else result
+
+
+def _accounted(context: Context, claims: Sequence[Candidate]) -> Bools:
+    """Slow operations of which measured claims account for half of what they lost, or more. Such claims hide nothing from other detectors: what a neighbour's
+    requests cost would hide the device that was slow for both."""
+    slow = context.slow
+    lost_ns = np.zeros(len(slow))
+    for claim in claims:
+        if claim.basis == "measured" and claim.summed and claim.large and claim.lost_sql:
+            found = context.case.arrays(
+                f"SELECT op_id, sum(lost_ns) AS lost_ns FROM ({claim.lost_sql}) AS lost GROUP BY 1 ORDER BY 1"
+            )
+            _, at, of = np.intersect1d(slow.op_id, found["op_id"].astype(np.int64), return_indices=True)
+            lost_ns[at] += found["lost_ns"].astype(np.float64)[of]
+    return np.asarray(2 * lost_ns >= np.maximum(1, slow.excess_ns), np.bool_)
 
 
 def accuse(heard: Heard) -> list[tuple[str, Candidate]]:
