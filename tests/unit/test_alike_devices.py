@@ -65,8 +65,15 @@ def test_names_of_disks_partitions_and_volumes() -> None:
         "loop3",
         "vdc1",
         "vdc2",
+        # As sar prints them: a disk, its partition, another disk, a volume.
+        "dev8-0",
+        "dev8-1",
+        "dev8-16",
+        "dev253-0",
     }
     assert {name: disk_family(name, names) for name in sorted(names) if disk_family(name, names)} == {
+        "dev8-0": "sd",
+        "dev8-16": "sd",
         "sda": "sd",
         "nvme0n1": "nvme",
         "mmcblk0": "mmcblk",

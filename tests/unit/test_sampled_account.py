@@ -76,7 +76,7 @@ def test_requests_in_flight_that_nothing_explains_are_pointed_out(tmp_path: Path
     verdict = solve(series(tmp_path / "case", {"vdb": stuck, "vda": idle}))
     [told] = [sentence for sentence in verdict.summary if sentence.startswith("vd")]
     assert (
-        "It has 12 requests in flight in the median sample, where its rates and latencies make 0.0036" in told
+        "12 requests were in flight in the median sample, where its rates and latencies make 0.0036" in told
     )
     assert told.startswith("vdb: ")
     assert len({(caveat.what, caveat.because) for caveat in verdict.cannot_exclude}) == len(
@@ -471,6 +471,82 @@ def test_who_is_as_bad_stands_beside_the_first(tmp_path: Path) -> None:
     many = {f"sd{name}": device(np.full(30, 5e6), np.full(30, 90.0), 0.9, np.full(30, 0.5)) for name in "ab"}
     [first] = [said for said in solve(series(tmp_path / "many", many)).summary if said.startswith("sda:")]
     assert words.sentences(first)[1] == "1 more device was as busy: sdb."
+
+
+def test_what_a_volume_takes_stands_beside_its_quick_disk(tmp_path: Path) -> None:
+    """Encryption, or a queue above the disk: 2.9 ms where the disk took 95 us."""
+    devices = {
+        "nvme0n1": device([9.5e4] * 2, [5e4] * 2, 0.8, [5.0] * 2),
+        "dm-0": device([2.9e6] * 2, [5e4] * 2, 0.8, [150.0] * 2),
+    }
+    [first] = [
+        said for said in solve(series(tmp_path / "case", devices)).summary if said.startswith("nvme0n1:")
+    ]
+    assert first.endswith("1 more device was as busy: dm-0 (reads took 2.9 ms).")
+
+
+def test_requests_that_took_longer_than_a_sample_come_first(tmp_path: Path) -> None:
+    """Twelve in flight for seconds and hardly anything completes; then the queue is empty: no count was lost."""
+    count = 12
+    hangs = np.where(np.arange(count) < 8, 12.0, 0.1)
+    devices = {
+        "vdb": device(np.full(count, 1.2e6), np.full(count, 10.0), 0.95, hangs),
+        "vdc": device(np.full(count, 3e6), np.full(count, 300.0), 1.0, np.full(count, 0.9)),
+    }
+    told = solve(series(tmp_path / "case", devices)).summary
+    first = next(said for said in told if said.startswith(("vdb:", "vdc:")))
+    assert first.startswith(
+        "vdb: 12 requests were in flight in the median sample, where its rates and latencies make 0.012: they took longer than a sample"
+    ), told
+
+
+def test_the_kind_with_the_longest_sample_is_first(tmp_path: Path) -> None:
+    """Reads of half a second at most, and writes of 156 s, which stood behind them."""
+    count = 12
+    writes = np.where(np.arange(count) == 3, 156e9, 5e7)
+    of = device(np.full(count, 2e7), np.full(count, 9.0), 0.5, np.full(count, 3.0))
+    more = {"write_latency_ns": writes, "write_operations_per_s": np.full(count, 9.0)}
+    [first] = [
+        said
+        for said in solve(series(tmp_path / "case", {"sda": {**of, **more}})).summary
+        if said.startswith("sda:")
+    ]
+    assert first.startswith(
+        "sda: writes took 50 ms on average in the median of 12 samples and 156 s at most"
+    ), first
+
+
+def test_a_rate_of_all_that_fell_comes_before_what_a_kind_took(tmp_path: Path) -> None:
+    """YCSB's status lines: 11,000 operations per second, and 500 for a while."""
+    rows: list[Any] = [
+        (10 * at, "process", who, metric, value)
+        for at, rate in enumerate((11e3, 11e3, 509, 11e3, 10.5e3, 11e3))
+        for who, metric, value in (
+            ("ycsb", "operations_per_s", rate),
+            ("READ", "count", 9e4),
+            ("READ", "latency_p99_ns", 3e6),
+        )
+    ]
+    assert account_of(tmp_path / "fell", rows)[0].startswith(
+        "ycsb: operations: 11,000 per second in the median of 6 samples, 509"
+    )
+    # The last interval of a run may be a part of one.
+    rates = {row[:4]: row[4] for row in rows}
+    for at in (20, 50):
+        rates[at, "process", "ycsb", "operations_per_s"] = 11e3 if at == 20 else 509.0
+    last = [(*key, value) for key, value in rates.items()]
+    assert account_of(tmp_path / "part", last)[0].startswith("READ:")
+
+
+def test_one_long_interval_without_an_end_is_a_silence(tmp_path: Path) -> None:
+    """pgbench's -P 6, which got no answer for 71 s."""
+    rows: list[Any] = [
+        (at, "process", "pgbench", metric, value)
+        for at, rate in ((6, 5740), (12, 5977), (18, 5970), (24, 5984), (30, 5897), (107, 0))
+        for metric, value in (("operations_per_s", rate), *([("latency_ns", 1.3e6)] if rate else []))
+    ]
+    [told] = account_of(tmp_path / "case", rows, clock="the begin of pgbench")
+    assert told.startswith("pgbench: no operation ended for 77 s (from 30 s to 107 s)."), told
 
 
 def test_the_lowest_rate_is_not_rounded(tmp_path: Path) -> None:

@@ -23,10 +23,20 @@ _NUMBERED = re.compile(r"(nvme)\d+(?:c\d+)?n\d+(p\d+)?|(mmcblk|rbd|nbd|ublkb|pme
 #: What lies on disks, on files or in memory, and media that come and go.
 _OTHERS = re.compile(r"(dm-|md_?d?|bcache|drbd|loop|ram|zram|zd|sr|fd|scd|st|mtdblock)\d+(p\d+)?")
 
+#: What sar prints where it does not know the name, and tracers: major and minor number.
+_BY_NUMBER = re.compile(r"(?:dev)?(\d+)[-:](\d+)")
+#: Major numbers of disks -> family, and minor numbers for each (the disk, and its partitions). Others are of what lies on disks, or are given out as drivers come.
+_MAJORS = {
+    **dict.fromkeys((8, *range(65, 72), *range(128, 136)), ("sd", 16)),
+    **dict.fromkeys((3, 22, 33, 34), ("hd", 64)),
+    **dict.fromkeys(range(104, 112), ("cciss", 16)),
+    202: ("xvd", 16),
+}
+
 
 def kernel_named(name: str) -> bool:
     """Whether the kernel gives such names to block devices."""
-    return any(pattern.fullmatch(name) for pattern in (_LETTERED, _NUMBERED, _OTHERS))
+    return any(pattern.fullmatch(name) for pattern in (_LETTERED, _NUMBERED, _OTHERS, _BY_NUMBER))
 
 
 def disk_family(name: str, names: set[str]) -> str | None:
@@ -40,6 +50,10 @@ def disk_family(name: str, names: set[str]) -> str | None:
     if found := _NUMBERED.fullmatch(name):
         family, part, other, other_part = found.groups()
         return (family or other) if not part and not other_part else None
+    if found := _BY_NUMBER.fullmatch(name):
+        major, minor = map(int, found.groups())
+        family, step = _MAJORS.get(major, ("", 1))
+        return family if family and minor % step == 0 else None
     return None
 
 

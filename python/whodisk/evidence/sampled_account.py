@@ -78,13 +78,16 @@ def account(case: Case) -> list[str]:
     )
     described = {device for _, device in devices} | others | told
     rest = latencies(case, described)
+    told_rates = rates(case, described)
+    # What all of them did together fell: that comes before what a kind took.
+    rest = [*(one for one in told_rates if one.fell), *rest, *(one for one in told_rates if not one.fell)]
     troubled, well = drive_counters(case)
     of_devices = [*devices.values(), *less]
     return [
         *([*of_devices, *troubled] if _is_anything_busy(case) else [*troubled, *of_devices]),
         *well,
         *of_rocksdb,
-        *map(str, _with_falls(falls(case, told), [*rest, *rates(case, described)])),
+        *map(str, _with_falls(falls(case, told), rest)),
         *handlers(case),
     ]
 
@@ -160,7 +163,8 @@ def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:
     # In more samples it is said before all else (`stuck_devices`).
     ordered = _busiest_first(means, samples < STUCK_SAMPLES_MIN)
     beside = _as_bad(means, ordered, samples < STUCK_SAMPLES_MIN, several)
-    for host, subject in ordered[:ACCOUNT_DEVICES_TOLD]:
+    described: list[tuple[tuple[str, str], _Device, _InFlight | None]] = []
+    for host, subject in ordered[: 2 * ACCOUNT_DEVICES_TOLD]:
         data = case.arrays(
             f"""SELECT time_ns - {zero_sql(case)} AS time_ns, metric, value FROM series
 WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
@@ -171,12 +175,15 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
             mine = data["metric"].astype(str) == metric
             values[metric] = np.full(len(moments), np.nan)
             values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
-        sentences = _sentences(
-            _Device(case, _named((host, subject), several), moments.astype(np.float64), values)
-        )
+        device = _Device(case, _named((host, subject), several), moments.astype(np.float64), values)
+        described.append(((host, subject), device, _in_flight(device)))
+    # What held requests for longer than a sample is not to be seen in means of those that ended.
+    described.sort(key=lambda one: -one[2].depth if one[2] is not None and one[2].drained else 0.0)
+    for key, device, in_flight in described[:ACCOUNT_DEVICES_TOLD]:
+        sentences = _sentences(device, in_flight)
         if sentences:
             # Behind the first sentence of the first device: a short screen has no room for the next one.
-            told[host, subject] = " ".join([sentences[0], *([] if told else beside), *sentences[1:]])
+            told[key] = " ".join([sentences[0], *([] if told else beside), *sentences[1:]])
     rest = ordered[ACCOUNT_DEVICES_TOLD:]
     # What a log counts of disks says of those that did nothing that they did nothing.
     counters = {counter for _, *both in KINDS for counter in both}
@@ -248,12 +255,29 @@ def _as_bad(
         for device in others
         if device not in hang and least <= means[device].get("busy_ratio", 0.0) <= ACCOUNT_BUSY_POSSIBLE_MAX
     ]
+    own = _longest(means[first])[1]
+
+    def told(device: tuple[str, str]) -> str:
+        kind, took = _longest(means[device])
+        # Where its own device is quick, what a volume takes is spent above that.
+        far = own > 0 and took >= ACCOUNT_MANY_TIMES_MIN * own
+        return (
+            f"{_named(device, several)} ({kind} took {words.duration(took)})"
+            if far
+            else _named(device, several)
+        )
+
     return [
         f"{words.things(len(devices), 'more device')} {'was' if len(devices) == 1 else 'were'} {said}: "
-        f"{words.some([_named(device, several) for device in devices], DRIVE_NAMES_MAX)}."
+        f"{words.some([told(device) for device in devices], DRIVE_NAMES_MAX)}."
         for said, devices in (("stuck, too", hang), ("as busy", as_busy))
         if devices
     ]
+
+
+def _longest(means: dict[str, float]) -> tuple[str, float]:
+    """The kind of requests that took longest on average, and how long, ns."""
+    return max(((kind, means.get(latency, 0.0)) for kind, latency, _ in KINDS), key=lambda kind: kind[1])
 
 
 def _named(device: tuple[str, str], several: bool) -> str:
@@ -268,14 +292,14 @@ def _hangs(means: dict[str, float]) -> bool:
     return bool(rates) and not any(rates) and means.get("busy_ratio", 0.0) >= STUCK_BUSY_MIN
 
 
-def _sentences(device: _Device) -> list[str]:
+def _sentences(device: _Device, in_flight: _InFlight | None) -> list[str]:
     if len(device.time_ns) < ACCOUNT_SAMPLES_MIN or not any(
         metric.endswith("latency_ns") for metric in device.values
     ):
         return _in_few(device)
     kinds = [
         sentence
-        for kind, latency, rate in _kinds(device)
+        for kind, latency, rate in _worst_first(device)
         if (
             sentence := _of_kind(
                 device,
@@ -298,10 +322,11 @@ def _sentences(device: _Device) -> list[str]:
             )
         )
     ]
-    wrong = _in_flight(device)
-    if not kinds and wrong is None:
+    if not kinds and in_flight is None:
         return _in_few(device)
-    told = [*kinds, *_busy(device), *([wrong] if wrong else [])]
+    told = [*kinds, *_busy(device)]
+    if in_flight is not None:
+        told.insert(0 if in_flight.drained else len(told), in_flight.said)
     return [f"{device.name}: {told[0]}", *(sentence[0].upper() + sentence[1:] for sentence in told[1:])]
 
 
@@ -404,6 +429,21 @@ def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
     return KINDS[:3] if any(metric in device.values for _, metric, _ in KINDS[:2]) else KINDS[3:]
 
 
+def _worst_first(device: _Device) -> list[tuple[str, str, str]]:
+    """The kinds as they are listed, but for one with a sample that is many times as long as any of the others'. Flushes take long by nature."""
+
+    def most(kind: tuple[str, str, str]) -> float:
+        values = device.of(kind[1])
+        return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
+
+    kinds = list(_kinds(device))
+    worst = max((kind for kind in kinds if kind[0] != "flushes"), key=most)
+    rest = [kind for kind in kinds if kind != worst]
+    return (
+        [worst, *rest] if most(worst) >= ACCOUNT_MANY_TIMES_MIN * max(map(most, rest), default=0.0) else kinds
+    )
+
+
 def _beside(device: _Device, kind: str, latency_ns: Floats, own: Floats) -> str:
     """Of a kind that took far longer than usual in some samples, with no more of its own: of which other kind there were far more in these, enough for a queue."""
     with np.errstate(invalid="ignore"):
@@ -485,8 +525,17 @@ def _busy(device: _Device) -> list[str]:
     ]
 
 
-def _in_flight(device: _Device) -> str | None:
-    """Whether much more is in flight than rates and latencies make (Little's law): then the kernel lost count."""
+@dataclass(frozen=True)
+class _InFlight:
+    """Requests in flight that rates and latencies do not explain (Little's law)."""
+
+    depth: float
+    #: Whether there were samples with nothing in flight: then the kernel did not lose count, and they did take that long.
+    drained: bool
+    said: str
+
+
+def _in_flight(device: _Device) -> _InFlight | None:
     depth = device.of("queue_depth")
     known = ~np.isnan(depth)
     if known.sum() < ACCOUNT_SAMPLES_MIN:
@@ -497,7 +546,15 @@ def _in_flight(device: _Device) -> str | None:
     in_flight, explained = float(np.median(depth[known])), float(np.median(made[known]))
     if in_flight < ACCOUNT_IN_FLIGHT_MIN or in_flight < ACCOUNT_UNEXPLAINED_RATIO * explained:
         return None
-    return (
-        f"it has {words.significant(in_flight, 2)} requests in flight in the median sample, where its rates and latencies make "
-        f"{words.significant(explained, 2)}: some take longer than a sample, or never end, or the kernel lost count, and then how busy it was says nothing."
+    drained = bool((depth[known] < ACCOUNT_IN_FLIGHT_MIN).any())
+    why = (
+        "they took longer than a sample, and a mean holds only what ended in its sample"
+        if drained
+        else "some take longer than a sample, or never end, or the kernel lost count, and then how busy it was says nothing"
+    )
+    return _InFlight(
+        in_flight,
+        drained,
+        f"{words.significant(in_flight, 2)} requests were in flight in the median sample, where its rates and latencies make "
+        f"{words.significant(explained, 2)}: {why}.",
     )

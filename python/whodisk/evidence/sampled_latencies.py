@@ -164,6 +164,8 @@ class Paragraph:
     of: str
     head: str
     text: str
+    #: Whether it tells of a rate that fell far below the usual one.
+    fell: bool = False
 
     def __str__(self) -> str:
         return f"{self.head}: {self.text}" if self.head else self.text

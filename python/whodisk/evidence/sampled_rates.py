@@ -42,6 +42,8 @@ class _Fall:
 
     #: The lowest beside the usual one.
     share: float
+    #: Whether that was far below it.
+    fell: bool
     total: float
     said: list[str]
 
@@ -71,9 +73,14 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         # Of bytes nobody asks how many operations they are.
         what = f"{words.plural_op(kind)}: " if kind else "" if of.endswith("bytes") else "operations: "
         said = f"{what}{_of_samples(case, of, time_ns, values)}"
-        fall = found.get(key, _Fall(1.0, 0.0, []))
-        share = float(values.min()) / max(1e-9, float(np.median(values)))
-        found[key] = _Fall(min(share, fall.share), fall.total + float(values.sum()), [*fall.said, said])
+        fall = found.get(key, _Fall(1.0, False, 0.0, []))
+        usual = max(1e-9, float(np.median(values)))
+        share = float(values.min()) / usual
+        # The last interval of a run may be a part of one.
+        fell = float(values[:-1].min()) < ACCOUNT_SLOW_RATE_MAX * usual
+        found[key] = _Fall(
+            min(share, fall.share), fell or fall.fell, fall.total + float(values.sum()), [*fall.said, said]
+        )
     first = sorted(found, key=lambda key: (found[key].share, -found[key].total, key))
     told = []
     for at, key in enumerate(first[:ACCOUNT_DEVICES_TOLD]):
@@ -81,7 +88,7 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         if at == 0 and among > 1:
             fell = len(first) > 1 and found[key].share < found[first[1]].share
             name += f", the one of {among} that fell lowest" if fell else f", one of {among}"
-        told.append(Paragraph(label, name, words.joined(found[key].said)))
+        told.append(Paragraph(label, name, words.joined(found[key].said), fell=found[key].fell))
     return told
 
 
@@ -177,17 +184,16 @@ WHERE kind = 'process' AND metric = 'operations_per_s' AND subject IN ({still}) 
         )
         # A sample is of the time since the one before; the first, since the log's own zero.
         begins = np.concatenate(([0 if has_own_zero(case) else time_ns[0]], time_ns[:-1]))
+        # A logger that gets no answer writes late: one long sample stands for several.
+        least_ns = ACCOUNT_SILENT_MIN * float(np.median(time_ns - begins))
         longest, at = 0, 0
         while at < len(is_still):
             end = at
             while end < len(is_still) and is_still[end]:
                 end += 1
-            if end - at >= ACCOUNT_SILENT_MIN and time_ns[end - 1] - begins[at] > longest:
-                longest, first, last = (
-                    int(time_ns[end - 1] - begins[at]),
-                    int(begins[at]),
-                    int(time_ns[end - 1]),
-                )
+            silent_ns = int(time_ns[end - 1] - begins[at]) if end > at else 0
+            if (end - at >= ACCOUNT_SILENT_MIN or silent_ns >= least_ns) and silent_ns > longest:
+                longest, first, last = silent_ns, int(begins[at]), int(time_ns[end - 1])
             at = max(end, at + 1)
         if longest:
             told.append(

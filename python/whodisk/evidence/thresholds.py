@@ -1383,7 +1383,7 @@ ACCOUNT_SILENT_MIN = row(
     2,
     "samples",
     CHOSEN,
-    "One sample in which nothing ended may be a rounded rate; two or more in a row are a time in which nothing ended.",
+    "One sample in which nothing ended may be a rounded rate; two or more in a row, or one as long as that, are a time in which nothing ended.",
 )
 ACCOUNT_BUSY_MIN = row(
     "ACCOUNT_BUSY_MIN",
