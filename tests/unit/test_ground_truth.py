@@ -137,6 +137,7 @@ def test_every_detector_file_is_registered() -> None:
         "flush_limit",
         "cpu_holders",
         "late_workers",
+        "newcomers",
         "reference",
         "served_others",
         "shared_devices",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whodisk import words
-from whodisk.detectors.thresholds import HOG_SHARE_MIN, ONE_HOG_MIN
+from whodisk.detectors.thresholds import CROWD_TOLD, HOG_SHARE_MIN, HOLDERS_MAX, ONE_HOG_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.own_threads import is_recorder, own_sql
 from whodisk.evidence.surroundings import IDLE
@@ -17,11 +17,6 @@ from whodisk.evidence.time_lost import waits_where
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import Case, Row, quoted
-
-#: Threads that are looked at: of the many short-lived processes of a build the rest had it for next to nothing.
-HOLDERS_MAX = 2000
-#: Programs of a crowd that are told by name.
-CROWD_TOLD = 3
 
 
 @dataclass(frozen=True)

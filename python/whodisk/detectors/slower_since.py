@@ -12,6 +12,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
+from whodisk.detectors.newcomers import newcomer
 from whodisk.detectors.thresholds import (
     SINCE_CELL_MIN,
     SINCE_DEVICES_PART,
@@ -275,12 +276,15 @@ def _candidate(context: Context, survey: Survey, since: Since, looked_at: tuple[
     takes = "take" if len(since.devices) > 1 else "takes"
     kinds = words.listed([words.plural_op(op) for op in since.ops])
     facts = _facts_changed(context, since.devices)
+    came = None if facts else newcomer(context, since.devices, at_ns)
     claim = (
         f"{who} {takes} {words.significant(change.ratio)} times as long for {kinds} of the same size from {words.duration(at_ns - survey.begin_ns)} on, to the end of the "
-        f"run, and had no more to do than before.{facts}"
+        f"run, and had no more to do than before.{facts or (came.said if came else '')}"
     )
     return Candidate(
-        culprit=_culprit(context, since, looked_at),
+        culprit=_culprit(context, since, looked_at)
+        if came is None
+        else Culprit("process", came.comm, f"device:{came.device}"),
         claim=claim,
         baseline=f"the same devices before, requests of the same kind and size ({words.duration(at_ns - survey.begin_ns)})",
         effect=Effect("time in the device", change.ratio, "x before", change.low, change.high),
@@ -296,8 +300,12 @@ def _candidate(context: Context, survey: Survey, since: Since, looked_at: tuple[
 FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
             )
         ],
-        refute="Repeat the run from the same state: if the change comes at another time, or never, something else made it.",
-        remedy="Find out what happened at that moment: an update, temperature, a region that ran full, credits of a virtual disk that were spent, the link "
+        refute=f"Stop {came.comm} for a while: if requests take as long, its own cost nothing."
+        if came is not None
+        else "Repeat the run from the same state: if the change comes at another time, or never, something else made it.",
+        remedy=f"Let {came.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, ionice -c3."
+        if came is not None
+        else "Find out what happened at that moment: an update, temperature, a region that ran full, credits of a virtual disk that were spent, the link "
         "(lspci -vv), the kernel's log.",
         otherwise=claim,
         explains=_behind(context, since, at_ns),
@@ -305,7 +313,10 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         p99_ratio=worse,
         lost_sql=lost_sql,
         # The finding that accuses one of them for a reason of its own reports this, too.
-        consequence=True,
+        consequence=came is None,
+        causes=()
+        if came is None
+        else (("stage", "device"), ("stage", "queue"), *(("device", device) for device in since.devices)),
         joins=tuple(("device", device) for device in since.devices),
         basis="estimated",
     )

@@ -296,6 +296,14 @@ ONE_HOG_MIN = row(
     CHOSEN,
     "... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits ...",
 )
+HOLDERS_MAX = row(
+    "HOLDERS_MAX",
+    2000,
+    "threads",
+    CHOSEN,
+    "Threads that had a CPU are looked at, the longest first: of the many short-lived processes of a build the rest had it for next to nothing.",
+)
+CROWD_TOLD = row("CROWD_TOLD", 3, "programs", CHOSEN, "Of a crowd so many are told by name.")
 SHORT_WAIT_NS = row("SHORT_WAIT_NS", 20_000, "ns", CHOSEN, "... of this length and more.")
 
 # crowded_device
@@ -1721,6 +1729,27 @@ AT_TIMES_PLACES = row(
 )
 
 # slower_since
+NEWCOMER_IN_FLIGHT_MIN = row(
+    "NEWCOMER_IN_FLIGHT_MIN",
+    0.5,
+    "requests",
+    CHOSEN,
+    "Who came to a device is why it is slower since if it keeps this many requests in flight there on average.",
+)
+NEWCOMER_OFF_MAX = row(
+    "NEWCOMER_OFF_MAX",
+    0.05,
+    "share",
+    CHOSEN,
+    "It came at that moment, and stayed to the end, if its requests begin and end this near to both, in parts of the run; a change is known to one of 48 parts.",
+)
+NEWCOMER_OUTSIDE = row(
+    "NEWCOMER_OUTSIDE",
+    0.01,
+    "share",
+    CHOSEN,
+    "All but this part of its requests, at both ends, lie between its begin and its end: who looks at a disk once in a while has not come then.",
+)
 SINCE_CELL_MIN = row(
     "SINCE_CELL_MIN",
     3,
