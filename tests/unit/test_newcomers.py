@@ -19,9 +19,11 @@ def found(path: Path, begins: float) -> Finding:
     file = next((case / "ops" / "layer=block").glob("*.parquet"))
     added = file.with_suffix(".added")
     rows = f"SELECT * FROM '{file}'"
-    begin, end, last = duckdb.sql(
-        f"SELECT min(start_ns), max(start_ns), max(op_id) FROM '{file}'"
-    ).fetchall()[0]
+    with duckdb.connect() as connection:
+        spans = connection.execute(
+            f"SELECT min(start_ns), max(start_ns), max(op_id) FROM '{file}'"
+        ).fetchall()
+    begin, end, last = spans[0]
     at = begin + int(begins * (end - begin))
     duckdb.sql(
         f"""COPY ({rows} UNION ALL SELECT * REPLACE ('vda' AS device, 'dd' AS comm, 999 AS pid, 999 AS tid, {last} + row_number() OVER () AS op_id,

@@ -303,7 +303,9 @@ HOLDERS_MAX = row(
     CHOSEN,
     "Threads that had a CPU are looked at, the longest first: of the many short-lived processes of a build the rest had it for next to nothing.",
 )
-CROWD_TOLD = row("CROWD_TOLD", 3, "programs", CHOSEN, "Of a crowd so many are told by name.")
+CROWD_TOLD = row(
+    "CROWD_TOLD", 3, "programs", CHOSEN, "The verdict names this number of the programs of a crowd."
+)
 SHORT_WAIT_NS = row("SHORT_WAIT_NS", 20_000, "ns", CHOSEN, "... of this length and more.")
 
 # crowded_device
