@@ -50,12 +50,12 @@ def run(context: Context) -> Result:
     result = Result()
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
-    for device in sorted(context.surveys["block"].by_device()):
+    for number, device in enumerate(sorted(context.surveys["block"].by_device())):
         if not device or not takes_turns(context, device):
             continue
         served = served_by(context, device)
-        for comm in _guests(context.case, served):
-            found = _candidate(context, _guest(served, comm))
+        for which, comm in enumerate(_guests(context.case, served)):
+            found = _candidate(context, _guest(served, comm), f"lost_to_guest_{number}_{which}")
             if found is not None:
                 result.candidates.append(found)
     return result
@@ -103,11 +103,12 @@ def _guest(served: Served, comm: str) -> Guest:
     )
 
 
-def _candidate(context: Context, guest: Guest) -> Candidate | None:
-    """None where nobody is known to have waited for a request that lost something."""
+def _candidate(context: Context, guest: Guest, table: str) -> Candidate | None:
+    """None where nobody is known to have waited for a request that lost something. `table`: a name for what operations lost, which several questions ask."""
     if not len(guest.op_id):
         return None
-    lost_sql = _lost_sql(context, guest)
+    context.case.make_table(table, _lost_sql(context, guest))
+    lost_sql = f"SELECT op_id, lost_ns FROM {table}"
     lost = lost_per_episode(context, lost_sql)
     if not len(lost):
         return None
@@ -167,7 +168,7 @@ def _lost_sql(context: Context, guest: Guest) -> str:
         for op_id, lost_ns in zip(guest.op_id.tolist(), guest.lost_ns.tolist(), strict=True)
     )
     up = ["up_0 AS (SELECT op_id FROM guest)"]
-    down = [f"down_0 AS (SELECT op_id AS top_id, op_id FROM judged WHERE layer = '{context.layer}')"]
+    down = [f"down_0 AS (SELECT op_id AS top_id, op_id FROM waiting WHERE layer = '{context.layer}')"]
     for level in range(1, LINK_LEVELS + 1):
         up.append(
             f"up_{level} AS (SELECT DISTINCT l.parent_id AS op_id FROM up_{level - 1} AS u JOIN waited AS l ON l.child_id = u.op_id)"
@@ -180,7 +181,7 @@ def _lost_sql(context: Context, guest: Guest) -> str:
     return f"""WITH guest(op_id, lost_ns) AS (VALUES {lost}),
   waited AS (SELECT parent_id, child_id, kind FROM links WHERE kind <> 'carries'),
   {", ".join(up)},
-  judged AS (SELECT m.op_id, m.layer FROM measured AS m JOIN ({above}) AS a ON a.op_id = m.op_id),
+  waiting AS (SELECT m.op_id, m.layer FROM measured AS m JOIN ({above}) AS a ON a.op_id = m.op_id),
   {", ".join(down)},
   requests AS (SELECT d.top_id, b.start_ns, b.start_ns + b.latency_ns AS end_ns, coalesce(g.lost_ns, 0) AS lost_ns
     FROM ({below}) AS d JOIN block_ops AS b ON b.op_id = d.op_id LEFT JOIN guest AS g ON g.op_id = d.op_id
