@@ -17,17 +17,20 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.thresholds import (
     P99_RATIO_MIN,
     PAUSES_MIN,
+    PAUSES_TOLD,
     SHARE_OF_LATENCY_MIN,
     SILENCES_MAX,
     SILENT_APART_P,
     SILENT_CHANCE_OCTAVES,
     SILENT_DEPTH_SHARE_MIN,
+    SILENT_FAR,
     SILENT_KIND_MIN,
     SILENT_LIKELY,
     SILENT_LONGER,
     SILENT_PAUSE_P,
     SILENT_REQUESTS_MAX,
     SILENT_SHARE_MIN,
+    SILENT_TIME_MIN,
     SILENT_UNDER_WAY_MIN,
     SILENT_UNLIKELIEST,
 )
@@ -118,11 +121,22 @@ def run(context: Context) -> Result:
         if steal is not None:
             stolen = mostly_stolen(context.case, steal, pauses.begin_ns, pauses.end_ns)
             pauses = pauses.pick(~stolen)
-        if len(pauses) >= PAUSES_MIN:
-            result.candidates.append(_candidate(context, survey, device, pauses))
+        if len(pauses) < PAUSES_MIN:
+            result.tested.append(pauses.p_value)
+            continue
+        candidate = _candidate(context, survey, device, pauses)
+        # Many requests under way make much lost time of a few milliseconds in which a burst was served.
+        if _far(pauses) or float(pauses.length_ns.sum()) >= SILENT_TIME_MIN * survey.span_ns:
+            result.candidates.append(candidate)
         else:
             result.tested.append(pauses.p_value)
+            result.observed.append(candidate.claim)
     return result
+
+
+def _far(pauses: Pauses) -> bool:
+    """Whether they are far beyond what is usual, however little time they take together."""
+    return float(np.median(pauses.length_ns)) >= SILENT_FAR * pauses.usual_ns
 
 
 _ISSUED = "start_ns + coalesce(throttle_ns, 0) + coalesce(queue_ns, 0)"
@@ -345,7 +359,13 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
         share_of_latency=share,
         p_value=pauses.p_value,
         episodes=len(pauses),
-        evidence=[evidence(context.case, "the longest times without a completion", silences_sql(device))],
+        evidence=[
+            evidence(
+                context.case,
+                "the longest pauses, and the requests under way at their end",
+                pauses_sql(device, pauses),
+            )
+        ],
         refute="Move the load to another device of another model: pauses that come along are not this device's.",
         remedy=f"Look at what {device} does by itself (garbage collection, firmware, media errors, temperature): its log pages, and "
         f"`whodisk locate {device}`; of a virtual disk, at its host.",
@@ -358,11 +378,14 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
     )
 
 
-def silences_sql(device: str) -> str:
-    """The longest times between two completions of a device, with the requests that were in flight at the end."""
-    return f"""SELECT lag(done_ns) OVER (ORDER BY done_ns) AS begin_ns, done_ns - lag(done_ns) OVER (ORDER BY done_ns) AS silence_ns, queue_depth
-FROM (SELECT {_ISSUED} + device_ns AS done_ns, queue_depth FROM measured WHERE layer = 'block' AND device = {quoted(device)}) AS done
-ORDER BY 2 DESC NULLS LAST, 1 LIMIT 20"""
+def pauses_sql(device: str, pauses: Pauses) -> str:
+    """The longest of them, with the requests that were under way at the end of each."""
+    longest = np.argsort(-pauses.length_ns, kind="stable")[:PAUSES_TOLD]
+    listed = ", ".join(f"({pauses.begin_ns[at]}, {round(pauses.length_ns[at])})" for at in longest.tolist())
+    return f"""SELECT p.begin_ns, p.silence_ns, count(*) AS under_way FROM (VALUES {listed}) AS p(begin_ns, silence_ns)
+JOIN (SELECT {_ISSUED} AS issued_ns, {_ISSUED} + device_ns AS done_ns FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND device_ns IS NOT NULL) AS r
+  ON r.issued_ns < p.begin_ns + p.silence_ns AND r.done_ns >= p.begin_ns + p.silence_ns
+GROUP BY 1, 2 ORDER BY 2 DESC, 1"""
 
 
 DETECTOR = Detector(

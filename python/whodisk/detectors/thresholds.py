@@ -1209,6 +1209,23 @@ SILENT_SHARE_MIN = row(
     CHOSEN,
     "... nor do pauses that are a smaller part, whatever the 99th percentile.",
 )
+SILENT_FAR = row(
+    "SILENT_FAR",
+    5.0,
+    "ratio",
+    CHOSEN,
+    "Pauses this many times as long as usual accuse however little time they take together; shorter ones, from two times on, may be how a burst is served.",
+)
+SILENT_TIME_MIN = row(
+    "SILENT_TIME_MIN",
+    0.005,
+    "share of the run",
+    CHOSEN,
+    "... and accuse if they take this part of the time: a healthy virtual disk paused for 7 to 18 ms in 12 s, which was 5 to 7 % of a database's latency.",
+)
+PAUSES_TOLD = row(
+    "PAUSES_TOLD", 20, "pauses", CHOSEN, "The evidence lists this number of the longest pauses."
+)
 
 # slow_host
 HOST_EFFECT_MIN = row(
