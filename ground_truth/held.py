@@ -48,7 +48,8 @@ def _with_waits(
             "duration_ns": int(app["runqueue_ns"][number]),
             "state": state,
             "cause": causes[place % len(causes)],
-            "cause_pid": cause_pid,
+            # Each program is a process.
+            "cause_pid": None if cause_pid is None else cause_pid + place % len(causes),
         }
         for place, number in enumerate(held)
     ]

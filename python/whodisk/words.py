@@ -158,6 +158,11 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1]
 
 
+def stopped(where: str) -> str:
+    """What stopped a thread, by where it stood: the kernel's freezer, of control groups or before a suspend (kernel/freezer.c), else a signal."""
+    return "frozen with its control group (freezer)" if "refrigerator" in where else "stopped by a signal"
+
+
 def some(names: list[str], most: int) -> str:
     """The first `most` names, and how many more there are."""
     hidden = len(names) - most

@@ -55,8 +55,13 @@ def of_time_lost(
         causes=causes,
         basis="measured",
         summed=True,
-        large=held.share >= SHARE_OF_LATENCY_MIN,
+        large=held.share >= SHARE_OF_LATENCY_MIN and not _is_moment(held),
     )
+
+
+def _is_moment(held: TimeLost) -> bool:
+    """Whether it happened once and was soon over: a thousand operations in flight at once lose a thousand times that moment, and the program lost it once."""
+    return held.windows == 1 and held.part < SHARE_OF_LATENCY_MIN
 
 
 def of_presence(

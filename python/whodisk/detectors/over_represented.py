@@ -94,20 +94,31 @@ def run(context: Context) -> Result:
         result.tested.append(shared.p_value)
         return result
     sentence = (
-        f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {_text(shared)}; "
+        f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {_text(shared, seen)}; "
         f"{words.percent(shared.chance)} would by chance."
     )
     # What came in one part of the run has that in common, and a thread stays on a CPU for a while: nobody is accused of it.
     kind = None if "time" in shared.traits else TRAITS[shared.traits[0]][1]
     # A device does not know whose a request is. One of two threads has most of anything: it reads, and the other one writes.
     half = stage in BELOW and shared.traits == ("thread",) and shared.chance > TRAIT_THREAD_CHANCE_MAX
-    if kind is None or half or shared.p_value >= TRAIT_P_MAX or _is_of_a_device(context, shared):
+    alone = shared.traits == ("thread",) and _is_its_program(shared.values[0], seen, usual)
+    if kind is None or half or alone or shared.p_value >= TRAIT_P_MAX or _is_of_a_device(context, shared):
         result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
             result.observed.append(sentence)
         return result
-    result.candidates.append(_candidate(context, shared, kind, worst, chosen, sentence))
+    result.candidates.append(_candidate(context, shared, kind, worst, chosen, sentence, _text(shared, seen)))
     return result
+
+
+def _is_its_program(tid: str, seen: Items, usual: Items) -> bool:
+    """Whether a thread is all there is of its program: then it suffers, as a program does, and differs from nobody."""
+    names, counts = np.unique(seen.traits["program"][seen.traits["thread"] == tid], return_counts=True)
+    if not len(names):
+        return False
+    name = names[int(counts.argmax())]
+    mine = [items.traits["thread"][items.traits["program"] == name] == tid for items in (seen, usual)]
+    return bool(np.concatenate(mine).mean() >= TRAIT_SAME)
 
 
 def _is_of_a_device(context: Context, shared: Shared) -> bool:
@@ -185,11 +196,18 @@ def _at_their_device(seen: Items, usual: Items, stage: int) -> Bools | None:
     return at if at.sum() >= TRAIT_EPISODES_MIN and not at.all() else None
 
 
-def _text(shared: Shared) -> str:
-    """``size 1 MiB and alignment 4096``."""
+def _text(shared: Shared, seen: Items) -> str:
+    """``size 1 MiB and alignment 4096``; of a thread, which program's it is."""
     return " and ".join(
-        f"{trait} {_shown(trait, value)}" for trait, value in zip(shared.traits, shared.values, strict=True)
+        f"{trait} {_shown(trait, value)}{_whose(value, seen) if trait == 'thread' else ''}"
+        for trait, value in zip(shared.traits, shared.values, strict=True)
     )
+
+
+def _whose(tid: str, seen: Items) -> str:
+    names, counts = np.unique(seen.traits["program"][seen.traits["thread"] == tid], return_counts=True)
+    name = str(names[int(counts.argmax())]) if len(names) else ""
+    return f" of {name}" if name else ""
 
 
 def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
@@ -356,7 +374,7 @@ def _shown(trait: str, value: str) -> str:
 
 
 def _candidate(
-    context: Context, shared: Shared, kind: str, worst: Ints, chosen: Bools, sentence: str
+    context: Context, shared: Shared, kind: str, worst: Ints, chosen: Bools, sentence: str, text: str
 ) -> Candidate:
     slow = context.slow
     excess: Floats = slow.excess_ns[worst]
@@ -371,7 +389,7 @@ def _candidate(
     lift = shared.share / max(shared.chance, 1e-9)
     error = 1.96 * np.sqrt(shared.share * (1 - shared.share) / count)
     return Candidate(
-        culprit=Culprit(kind, shared.values[0] if kind == "vector" else _text(shared)),
+        culprit=Culprit(kind, shared.values[0] if kind == "vector" else text),
         claim=claim,
         baseline="operations of the same kind that could have been hit, in proportion to their number or to their time in that stage",
         effect=Effect(
@@ -392,9 +410,9 @@ def _candidate(
                 _slowest_sql(context, slow.op_id[worst][shared.has][:20]),
             )
         ],
-        refute=f"Repeat without operations of {_text(shared)} (or with them moved elsewhere): if episodes come as often, this "
+        refute=f"Repeat without operations of {text} (or with them moved elsewhere): if episodes come as often, this "
         "is a coincidence.",
-        remedy=f"Find out what is special about {_text(shared)}.",
+        remedy=f"Find out what is special about {text}.",
         otherwise=sentence,
         explains=none_of(slow),
         share_low=low,

@@ -345,7 +345,7 @@ def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, con
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
         f"{words.threads_together(_threads(gaps))} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
-        f"{words.duration(silent_ns)} in all (typically {each}){_seen(gaps)}: the workload had work, and nothing was in flight"
+        f"{words.duration(silent_ns)} in all (typically {each}){_seen(context, gaps)}: the workload had work, and nothing was in flight"
     )
     late = int(waits.explained.sum())
     if late:
@@ -357,8 +357,14 @@ def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, con
     return text + "."
 
 
-def _seen(gaps: Gaps) -> str:
-    return ", stopped by a signal" if set(gaps.state) == {STOPPED} else ""
+def _seen(context: Context, gaps: Gaps) -> str:
+    if set(gaps.state) != {STOPPED}:
+        return ""
+    tids = ", ".join(str(int(tid)) for tid in np.unique(gaps.tid))
+    causes = context.case.rows(
+        f"SELECT DISTINCT cause FROM waits WHERE state = 'stopped' AND cause IS NOT NULL AND tid IN ({tids})"
+    )
+    return f", {words.stopped(' '.join(str(row['cause']) for row in causes))}"
 
 
 def _thread_count(gaps: Gaps) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whodisk import words
+from whodisk.detectors.cpu_holders import hogs_of, told_crowd
 from whodisk.detectors.thresholds import (
     ASLEEP_BESIDES_MIN,
     BEHIND_SYNC_TOLD,
@@ -44,6 +45,7 @@ from whodisk.evidence.thread_time import (
     ThreadTime,
 )
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
+from whodisk.evidence.time_lost import submitters
 from whodisk.machine.servers import AT_SERVER, remote_of
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
@@ -264,11 +266,20 @@ def _computes(context: Context, program: Program, time: ThreadTime) -> Limit:
             f"{words.percent(time.own_cpu)} of that because other threads of {program.name} had them",
             f"Give {program.name} more CPUs, or run fewer of it at once: if each of them does not get faster, the CPUs are not what limits it.",
         )
-    rest = f"; for another {words.percent(without)} it had no CPU" if without >= BEHIND_SYNC_TOLD else ""
+    rest = (
+        f"; for another {words.percent(without)} it had no CPU{_others_had_it(context)}"
+        if without >= BEHIND_SYNC_TOLD
+        else ""
+    )
     return Limit(
         f"{program.name} itself: {runs}{rest}",
         f"Run the same on files in memory (tmpfs): if {program.name} gets much faster there, storage limits it after all.",
     )
+
+
+def _others_had_it(context: Context) -> str:
+    who = told_crowd(hogs_of(context, submitters(context)))
+    return f", which others had: {who}" if who else ""
 
 
 def _threads(time: ThreadTime) -> str:

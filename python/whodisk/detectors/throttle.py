@@ -296,8 +296,8 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         baseline="the rest of the time, in which its threads ran",
         metric="part of the submitters' time",
         evidence=[evidence(context.case, "threads that were stopped, and for how long", sql)],
-        refute="Raise cpu.max of the group and repeat: if it is silent as often, something else stopped it.",
-        remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
+        refute="Raise cpu.max of the group (cpu.cfs_quota_us of cgroup v1) and repeat: if it is silent as often, something else stopped it.",
+        remedy="Look at cpu.max (cpu.cfs_quota_us of cgroup v1) and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
         explains=late_in_waits(context, tids, "throttled") | _beside_throttled(context),
         # A silence is `runnable` either way: what kept the thread from running is in the waits.
         # What is done is not taken, and what a worker was to go on with stays in the file system, while the group may not run.

@@ -396,10 +396,12 @@ def _cause(
     flush_ns: float,
     carriers: bool,
 ) -> Cause:
-    if episode.silence:
-        return Cause("stopped", "", _said("stopped", ""), True)
-    stage, lost_ns = episode.stage, episode.stage_excess_ns
     window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    if episode.silence:
+        stops = [t for t in waits if t.state == "stopped" and overlap(*window, t.begin_ns, t.end_ns)[0] > 0]
+        where = next((times.who for times in stops if times.who), "")
+        return Cause("stopped", "", _said("stopped", where), True)
+    stage, lost_ns = episode.stage, episode.stage_excess_ns
     best: tuple[float, Cause] | None = None
     for times in waits:
         if stage not in HOLDS.get(times.state, frozenset()):
@@ -474,7 +476,7 @@ def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:
 
 def _said(state: str, who: str) -> str:
     if state == "stopped":
-        return "its thread was stopped by a signal"
+        return f"its thread was {words.stopped(who)}"
     if state == "paused":
         return f"the program paused all its threads ({who})"
     if state == "throttled":

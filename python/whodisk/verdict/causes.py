@@ -36,6 +36,9 @@ def merge(
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
     merged: list[tuple[float, _Group]] = []
+    # Of a program that computes most of its time, much of the time of its operations is little of its threads' time, which other claims are a part of.
+    threads_ns = max((c.of_ns for c, _ in accepted if c.of_ns is not None), default=0.0)
+    part = latency_ns / threads_ns if 0 < latency_ns < threads_ns else 1.0
     for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
@@ -43,7 +46,9 @@ def merge(
         whole = [candidate, *(accepted[n][0] for n in told)]
         known = [c for c in whole if c.p99_ratio is not None]
         # Where only the 99th percentile counts, who knows it decides.
-        harm = max(_harm(c, keeps_rate, falls_behind) for c in (known if keeps_rate and known else whole))
+        harm = max(
+            _harm(c, keeps_rate, falls_behind, part) for c in (known if keeps_rate and known else whole)
+        )
         merged.append((harm, _Group(_with(cause, [accepted[n][1] for n in told]), whole)))
     if falls_behind and played_again is not None and len(merged) > 1:
         again = [
@@ -55,7 +60,8 @@ def merge(
         # What is much the same that way may be so because a run that is played again knows no syncs, and only what was seen to be lost.
         if first >= PLAYED_AGAIN_MIN * second:
             merged = [(harm, group) for harm, (_, group) in zip(harms, merged, strict=True)]
-    merged.sort(key=lambda pair: (-pair[0], -pair[1].finding.share_of_latency))
+    # Time that could not be attributed names nobody: whoever is named comes before it.
+    merged.sort(key=lambda pair: (_names_nobody(pair[1]), -pair[0], -pair[1].finding.share_of_latency))
     order = [group for _, group in merged]
     for candidate, finding in singles:
         single = _Group(finding, [candidate])
@@ -65,6 +71,10 @@ def merge(
             place -= 1
         order.insert(place, single)
     return [group.finding for group in order]
+
+
+def _names_nobody(group: _Group) -> bool:
+    return (group.finding.culprit.kind, group.finding.culprit.name) == ("stage", "unknown")
 
 
 @dataclass(frozen=True)
@@ -102,18 +112,19 @@ def _counts_p99(candidate: Candidate) -> bool:
     return _share(candidate) >= SHARE_OF_LATENCY_FLOOR
 
 
-def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool) -> float:
+def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool, part: float) -> float:
     """How many times worse it makes things: the 99th percentile, where that is known and counts (`_counts_p99`), or the mean, whichever suffers more.
 
     The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
     counts; where it falls behind its rate, operations are later and later for want of throughput, and only the mean counts, or the operations that
-    were not made.
+    were not made. `part`: of the threads' time, that of their operations.
     """
     if falls_behind and candidate.unmade is not None:
         return 1.0 / (1.0 - min(candidate.unmade, MERGED_SHARE_MAX))
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
-    mean = 1.0 / (1.0 - min(_share(candidate), MERGED_SHARE_MAX))
+    share = _share(candidate) * (part if candidate.of_ns is None else 1.0)
+    mean = 1.0 / (1.0 - min(share, MERGED_SHARE_MAX))
     return mean if falls_behind or not _counts_p99(candidate) else max(candidate.p99_ratio or 1.0, mean)
 
 
