@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from ground_truth import held as held_cases
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.detectors.throttle import _above_block
 from whodisk.evidence.context import Context
@@ -108,3 +111,22 @@ def test_what_passes_a_controller_are_requests_of_the_group(tmp_path: Path) -> N
     """20 per second: not the 100 calls, most of which end in memory."""
     claim = _claim_of_reads(tmp_path / "group", "/sys/fs/cgroup/limited")
     assert "; 20 reads per second pass to loop1, group /sys/fs/cgroup/limited." in claim, claim
+
+
+@pytest.mark.parametrize(
+    ("part", "said"), [(1.0, "faster than the devices below take it"), (0.05, "the limit")]
+)
+def test_who_holds_writers_back_is_the_limit_where_disks_have_time(
+    part: float, said: str, tmp_path: Path
+) -> None:
+    """nutsdb with vm.dirty_bytes at 2 MiB: its disk had writes to do for 6 % of the time, and "more room only delays it" was said."""
+    case = held_cases.dirty_limit(1, tmp_path / "case")
+    file = next((case / "ops" / "layer=block").glob("*.parquet"))
+    requests = pq.read_table(file)
+    pq.write_table(requests.slice(0, int(part * len(requests))), file)
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    system["dirty_limits"] = {"dirty_bytes": 2 << 20, "dirty_ratio": 0}
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    [found] = [one for one in solve(case).findings if one.culprit.name == "limit of dirty pages"]
+    assert said in found.claim and "(vm.dirty_bytes is 2 MiB)" in found.claim, found.claim
+    assert ("Raise vm.dirty_bytes" in found.remedy) is (part < 1), found.remedy

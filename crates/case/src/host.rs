@@ -24,6 +24,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
             .into_iter()
             .map(|name| (name.clone(), device(root, name)))
             .collect(),
+        dirty_limits: dirty_limits(&proc.join("sys/vm")),
         irqs: irqs(root),
         servers: crate::servers::servers(root),
         kernel_threads: kernel_threads(&proc),
@@ -42,6 +43,18 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
 const PF_KTHREAD: u64 = 0x0020_0000;
 /// Bytes of a thread's name, as probes see it.
 const COMM_BYTES: usize = 15;
+
+/// What of /proc/sys/vm limits dirty pages.
+fn dirty_limits(vm: &Path) -> BTreeMap<String, u64> {
+    const NAMES: [&str; 4] = [
+        "dirty_bytes",
+        "dirty_background_bytes",
+        "dirty_ratio",
+        "dirty_background_ratio",
+    ];
+    let limit = |name: &&str| Some(((*name).to_owned(), attribute(&vm.join(name))?.parse().ok()?));
+    NAMES.iter().filter_map(limit).collect()
+}
 
 /// Processes that are kept in `system.json` by name.
 const PROCESSES_MAX: usize = 4096;
@@ -527,6 +540,8 @@ mod tests {
         for (path, text) in [
             ("proc/sys/kernel/hostname", "db7\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
+            ("proc/sys/vm/dirty_bytes", "2097152\n"),
+            ("proc/sys/vm/dirty_ratio", "0\n"),
             ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 9000\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"),
             ("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB\n"),
             ("sys/fs/btrfs/0b1e/devices/sdb", ""),
@@ -610,6 +625,8 @@ mod tests {
         let system = collect(folder.path());
         assert_eq!((system.host.as_str(), system.kernel.as_str()), ("db7", "6.12.1"));
         assert_eq!((system.cpus, system.cpu_model.as_str()), (4, "Fast 9000"));
+        let limits = [("dirty_bytes", 2 << 20), ("dirty_ratio", 0)].map(|(name, most)| (name.into(), most));
+        assert_eq!(system.dirty_limits, BTreeMap::from(limits));
         let nodes = [("0", "0-1"), ("1", "2,7")].map(|(node, cpus)| (node.to_owned(), cpus.to_owned()));
         assert_eq!(system.numa_nodes, BTreeMap::from(nodes));
         assert_eq!(system.memory_bytes, 16 << 20);

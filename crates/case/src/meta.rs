@@ -465,6 +465,10 @@ pub struct SystemMeta {
     /// Devices and files that memory is swapped out to. Absent where there are none, and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swaps: Vec<String>,
+    /// Limits of dirty pages: `dirty_bytes`, `dirty_background_bytes` (0: the ratio counts), `dirty_ratio`, `dirty_background_ratio` (% of memory), as
+    /// /proc/sys/vm has them. Absent in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dirty_limits: BTreeMap<String, u64>,
     /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
     /// Programs that serve storage from user space (FUSE, ublk, and nbd and iSCSI on this host): process id -> block devices and mount points. Absent in

@@ -1458,6 +1458,13 @@ GAP_STATE_MIN = row(
 )
 
 # throttle
+DIRTY_BUSY_MAX = row(
+    "DIRTY_BUSY_MAX",
+    0.5,
+    "share of the run",
+    CHOSEN,
+    "Writers that are held back for dirty pages while disks had writes to do for less than this wait for the limit, and not for the disks.",
+)
 THROTTLE_MEANWHILE_MIN = row(
     "THROTTLE_MEANWHILE_MIN",
     0.99,

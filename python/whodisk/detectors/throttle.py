@@ -11,6 +11,7 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import (
+    DIRTY_BUSY_MAX,
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
     THROTTLE_MEANWHILE_MIN,
@@ -156,9 +157,16 @@ FROM on_its_way JOIN moments ON begin_ns <= moment_ns AND end_ns > moment_ns"""
 
 
 def _dirty(context: Context, held: TimeLost) -> Candidate:
+    busy, limit = _writing_part(context), _dirty_limit(context)
+    is_limit = busy is not None and busy < DIRTY_BUSY_MAX
+    why = (
+        f"Disks had writes to do in {words.percent(busy or 0.0)} of the time only: what holds writers back is the limit{f' ({limit})' if limit else ''}, not the disks."
+        if is_limit
+        else f"They write faster than the devices below take it{f' ({limit})' if limit else ''}."
+    )
     claim = (
         f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
-        f"{words.duration(held.each_ns)} each. They write faster than the devices below take it."
+        f"{words.duration(held.each_ns)} each. {why}"
     )
     return of_time_lost(
         held,
@@ -167,13 +175,39 @@ def _dirty(context: Context, held: TimeLost) -> Candidate:
         baseline="the same operations without the time in which they were held back",
         metric="part of the operations' time",
         evidence=[evidence(context.case, "who was held back, and for how long", _held_sql(context))],
-        refute="Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
+        refute="Raise vm.dirty_bytes, or vm.dirty_ratio, for a minute and repeat: if operations take as long, they waited for something else."
+        if is_limit
+        else "Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
         "they waited for something else.",
-        remedy="Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
+        remedy="Raise vm.dirty_bytes (or vm.dirty_ratio), and vm.dirty_background_bytes with it: the disks have time for more."
+        if is_limit
+        else "Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
         "only delays it, if the writers never pause.",
         explains=_blamed(context),
         causes=(("stage", "throttle"),),
     )
+
+
+def _writing_part(context: Context) -> float | None:
+    """Part of the run in which a disk had a write in flight, waiting or at work; None where requests were not recorded."""
+    survey = context.surveys.get("block")
+    if survey is None:
+        return None
+    row = context.case.rows(
+        """WITH writes AS (SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM measured WHERE layer = 'block' AND op = 'write'),
+passed AS (SELECT begin_ns, end_ns, max(end_ns) OVER (ORDER BY begin_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM writes)
+SELECT sum(greatest(0, end_ns - greatest(begin_ns, coalesce(before_ns, begin_ns)))) AS busy_ns FROM passed"""
+    )[0]
+    return min(1.0, float(row["busy_ns"] or 0) / max(1, survey.span_ns))
+
+
+def _dirty_limit(context: Context) -> str:
+    """The limit of dirty pages, as the machine has it; empty where the case does not say."""
+    limits = context.case.system.get("dirty_limits") or {}
+    if most := int(limits.get("dirty_bytes") or 0):
+        return f"vm.dirty_bytes is {words.size(most)}"
+    ratio = int(limits.get("dirty_ratio") or 0)
+    return f"vm.dirty_ratio is {ratio} % of what memory is available" if ratio else ""
 
 
 def _held_sql(context: Context) -> str:

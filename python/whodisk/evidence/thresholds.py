@@ -217,6 +217,15 @@ PEER_ROUNDS = row(
     "PEER_ROUNDS", 999, "rounds", CHOSEN, "Rounds in which members are exchanged with their peers."
 )
 
+# outside_calls
+OUTSIDE_CALLS_MIN = row(
+    "OUTSIDE_CALLS_MIN",
+    0.05,
+    "share of the run",
+    CHOSEN,
+    "Waits for storage outside of the calls that are recorded keep a case from being healthy from this part of the run on, and if they are longer than all calls together.",
+)
+
 # page_cache
 GROUP_FULL_MIN = row(
     "GROUP_FULL_MIN",

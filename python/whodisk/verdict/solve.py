@@ -20,6 +20,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
+from whodisk.evidence.outside_calls import OutsideCalls, outside_calls
 from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
@@ -44,6 +45,11 @@ from whodisk.verdict.too_small import rejected
 
 #: What to do about a device that reports errors.
 TROUBLE_STEP = "Read the device's log (smartctl -x, nvme error-log, dmesg): its errors cost no time yet."
+
+#: What to record where calls do not show what a program waits for.
+OUTSIDE_STEP = (
+    "Record all of the machine (whodisk record --duration 30s): requests to disks show what its calls do not."
+)
 
 
 def solve(case: Path, *, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
@@ -131,6 +137,10 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     elif late:
         backlog = []
     status = _status(judged, expectations, untimed)
+    outside = outside_calls(context) if status in ("healthy", "limited") else None
+    if outside is not None:
+        # Most of what this program waited for is no operation of the record.
+        status = "insufficient"
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
     failures = failures_of(context)
     first = _failures_first(status, failures, judged)
@@ -141,7 +151,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         summary=[],
         where_time_goes=_where_time_goes(context),
         operations=operations,
-        limit=judged.limit,
+        limit=judged.limit if outside is None else None,
         findings=judged.findings,
         fired=fired_said(context),
         slowest=slowest,
@@ -157,14 +167,14 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         expectations=expectations,
         served_from=judged.served_from,
         next_steps=([failures.step] if first else [])
-        + _next_steps(judged, status)
+        + ([OUTSIDE_STEP] if outside is not None else _next_steps(judged, status))
         + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
         failed=failures.sentences,
         failed_first=list(failures.of_first) if first else [],
     )
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, untold, judged, untimed, first))
+    verdict.summary.extend(_summary(verdict, context, untold, judged, untimed, first, outside))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     verdict.called.update(_called(verdict, case))
     return verdict
@@ -545,11 +555,12 @@ def _summary(
     judged: Judged,
     untimed: Untimed | None,
     failed_first: str,
+    outside: OutsideCalls | None,
 ) -> list[str]:
     """The verdict in about five plain sentences."""
     trouble = judged.trouble
     undecided = undecided_of(context)
-    headline = _headline(verdict, judged, untimed, undecided)
+    headline = _headline(verdict, judged, untimed, undecided) if outside is None else _outside_said(outside)
     if failed_first:
         headline = _with_failures(failed_first, headline, _is_plain(verdict, judged, untimed, undecided))
     sentences = [headline, *_not_done(context.case)]
@@ -623,6 +634,14 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
     if undecided:
         return f"Healthy, as far as it can be told: {undecided}."
     return "Healthy: no operation stands out."
+
+
+def _outside_said(outside: OutsideCalls) -> str:
+    return (
+        f"No verdict: threads of {outside.comm} waited for storage for {words.duration(outside.waited_ns)} in all ({words.things(outside.waits, 'time')}, "
+        f"{words.duration(outside.longest_ns)} at most, mostly {words.asleep(outside.cause)}) while none of their calls was one that is recorded: pages of a mapped "
+        "file that another call needs, say."
+    )
 
 
 def _is_plain(verdict: Verdict, judged: Judged, untimed: Untimed | None, undecided: str) -> bool:

@@ -331,6 +331,7 @@ mod tests {
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),
             kernel_threads: ["kworker/u#:#".into()].into(),
             processes: one("79", "acmed".into()),
+            dirty_limits: one("dirty_bytes", 2 << 20),
             recorder: one("78", ["whodisk-rec".into()].into()),
             cgroups: BTreeMap::from([(9, "/sys/fs/cgroup/acme".into())]),
             changes: vec!["/mnt/acme was unmounted".into()],

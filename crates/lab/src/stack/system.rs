@@ -41,6 +41,7 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
         virtualization: "none".into(),
         kernel_threads: KERNEL_THREADS.map(str::to_owned).into(),
         processes: BTreeMap::new(),
+        dirty_limits: BTreeMap::new(),
         ..SystemMeta::default()
     };
     let drives = plan.scenario.drive_names();
