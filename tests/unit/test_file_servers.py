@@ -14,7 +14,7 @@ from whodisk.verdict.solve import solve
 SERVER = 77
 
 
-def _case(path: Path, folder: str) -> Path:
+def _case(path: Path, folder: str, op: str = "read") -> Path:
     """Reads of files in a folder, 1 in 50 of which take 30 ms longer there; the server of /mnt/data makes requests of its own meanwhile."""
     rng = np.random.default_rng(5)
     count = 4000
@@ -28,7 +28,7 @@ def _case(path: Path, folder: str) -> Path:
             "op_id": APP_ID_BASE | number,
             "start_ns": start,
             "latency_ns": latency,
-            "op": "read",
+            "op": op,
             "size_bytes": 4096,
             "file": f"{folder}/table",
             "tid": 900,
@@ -90,3 +90,25 @@ def test_a_network_file_system_is_named(tmp_path: Path, folder: str, because: st
     assert first.culprit.because_of == because
     assert ("of nas7:/export (nfs4)" in first.claim) == (because is not None)
     assert ("nfsiostat" in first.remedy) == (because is not None)
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "accused"),
+    [("write", "rw,sync,noatime", True), ("write", "rw,noatime", False), ("read", "rw,sync", False)],
+)
+def test_a_file_system_that_is_mounted_with_sync_is_named(
+    op: str, options: str, accused: bool, tmp_path: Path
+) -> None:
+    """A shell that wrote small files to one was accused: the only thread of its program."""
+    case = _case(tmp_path / "case", "/mnt/data/db", op)
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    mounts = {"/": ["/dev/vda1", "ext4", "rw"], "/mnt/data": ["/dev/loop0", "ext4", options]}
+    (case / "system.json").write_text(
+        json.dumps({**system, "servers": {}, "mounts": mounts}), encoding="utf-8"
+    )
+    first = solve(case).findings[0]
+    named = ("config", "mount option sync", "file system:/mnt/data")
+    assert ((first.culprit.kind, first.culprit.name, first.culprit.because_of) == named) is accused, (
+        first.claim
+    )
+    assert ("mount -o remount,async /mnt/data" in first.remedy) is accused

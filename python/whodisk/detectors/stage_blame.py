@@ -76,7 +76,7 @@ from whodisk.evidence.time_lost import kept_ns
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
-from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of
+from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of, synced_mount_of
 from whodisk.machine.volume_time import VolumeTime, in_volumes
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
@@ -303,8 +303,16 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         claim += f" Their files lie on {remote.mount}, of {remote.source} ({remote.kind}): what they waited for there, or on the way, is not part of this record."
         remedy = f"Look at {remote.source} and at the way to it (nfsiostat, /proc/self/mountstats, the network's errors), or record there under the same load."
         refute = "Repeat on a local file system: if as many operations are slow, it was neither the server nor the way to it."
+    culprit = Culprit("stage", printed, because)
+    if (mount := synced_mount_of(context, slow.op_id[chosen])) is not None:
+        culprit = Culprit("config", "mount option sync", f"file system:{mount}")
+        claim += f" Their files lie on {mount}, which is mounted with `sync`: whatever changes a file or a folder there returns when the disk has it."
+        remedy = (
+            f"Mount it without (mount -o remount,async {mount}), and let programs sync what they must keep."
+        )
+        refute = "Do so for a minute and repeat: if as many operations are slow, it is not the option."
     return Candidate(
-        culprit=Culprit("stage", printed, because),
+        culprit=culprit,
         claim=claim,
         baseline="the median operation of the same device, kind, size class and queue depth class in this case",
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),

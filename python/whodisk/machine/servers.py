@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
 from whodisk.machine.disks import mount_point_of
-from whodisk.reading.views import quoted
+from whodisk.reading.views import NAMESPACE_OPS, quoted
 from whodisk.statistics.stats import Ints
 
 
@@ -102,6 +102,23 @@ def remote_of(context: Context, op_ids: Ints) -> Remote | None:
     mounts = context.case.system.get("mounts") or {}
     mount = _mount_of(context, op_ids, [point for point, about in mounts.items() if about[1] in REMOTE])
     return None if mount is None else Remote(mount, str(mounts[mount][1]), str(mounts[mount][0]))
+
+
+def synced_mount_of(context: Context, op_ids: Ints) -> str | None:
+    """The mount point that most of these operations' files are on, if it is mounted with `sync`: what changes a file or a folder then returns when the
+    disk has it (mount(8)). None where most of them only read, or sync anyway."""
+    mounts = context.case.system.get("mounts") or {}
+    mount = _mount_of(
+        context, op_ids, [point for point, about in mounts.items() if "sync" in str(about[2]).split(",")]
+    )
+    if mount is None:
+        return None
+    ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
+    row = context.case.rows(
+        f"""SELECT count(*) AS n, count(*) FILTER (op IN {("write", *NAMESPACE_OPS)}) AS changing
+FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids})"""
+    )[0]
+    return mount if 2 * int(row["changing"] or 0) > int(row["n"] or 0) else None
 
 
 def _mount_of(context: Context, op_ids: Ints, wanted: Collection[str]) -> str | None:
