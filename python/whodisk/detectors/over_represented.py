@@ -101,7 +101,7 @@ def run(context: Context) -> Result:
     kind = None if "time" in shared.traits else TRAITS[shared.traits[0]][1]
     # A device does not know whose a request is. One of two threads has most of anything: it reads, and the other one writes.
     half = stage in BELOW and shared.traits == ("thread",) and shared.chance > TRAIT_THREAD_CHANCE_MAX
-    alone = shared.traits == ("thread",) and _is_its_program(shared.values[0], seen, usual)
+    alone = shared.traits == ("thread",) and _is_its_process(context, shared.values[0])
     if kind is None or half or alone or shared.p_value >= TRAIT_P_MAX or _is_of_a_device(context, shared):
         result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
@@ -111,14 +111,13 @@ def run(context: Context) -> Result:
     return result
 
 
-def _is_its_program(tid: str, seen: Items, usual: Items) -> bool:
-    """Whether a thread is all there is of its program: then it suffers, as a program does, and differs from nobody."""
-    names, counts = np.unique(seen.traits["program"][seen.traits["thread"] == tid], return_counts=True)
-    if not len(names):
-        return False
-    name = names[int(counts.argmax())]
-    mine = [items.traits["thread"][items.traits["program"] == name] == tid for items in (seen, usual)]
-    return bool(np.concatenate(mine).mean() >= TRAIT_SAME)
+def _is_its_process(context: Context, tid: str) -> bool:
+    """Whether a thread makes all operations of its process: then it suffers, as a program does, and differs from none of its own."""
+    rows = context.case.rows(
+        f"""SELECT count(DISTINCT tid) AS threads FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL
+AND pid IN (SELECT pid FROM measured WHERE layer = '{context.layer}' AND tid = {int(tid)} AND pid > 0)"""
+    )
+    return int(rows[0]["threads"] or 0) == 1
 
 
 def _is_of_a_device(context: Context, shared: Shared) -> bool:
