@@ -34,24 +34,24 @@ pub const FORMAT: Format = Format {
 const RETRIES_MAX: u64 = 100;
 
 /// What `-P` prints: the moment in seconds (since the begin, or since 1970), and values with their names: `progress: 5.0 s, 2577.3 tps, lat 12.414 ms
-/// stddev 5.072, lag 0.123 ms, 3 skipped`.
+/// stddev 5.072, lag 0.123 ms, 3 skipped`. Who shows it to others pads numbers with blanks, and writes remarks behind it.
 fn progress(line: &str) -> Option<(i64, Vec<(&'static str, f64)>)> {
     let mut fields = line.strip_prefix("progress: ")?.split(", ");
-    let moment_ns = scaled(fields.next()?.strip_suffix(" s")?, 1_000_000_000)?;
+    let moment_ns = scaled(fields.next()?.trim().strip_suffix(" s")?, 1_000_000_000)?;
     let mut values = Vec::new();
     for field in fields {
-        let words: Vec<&str> = field.split(' ').collect();
+        let words: Vec<&str> = field.split_whitespace().collect();
         let value = |at: usize| words.get(at).and_then(|word| word.parse::<f64>().ok());
         match words[..] {
-            [_, "tps"] => values.push(("operations_per_s", value(0)?)),
+            [_, "tps", ..] => values.push(("operations_per_s", value(0)?)),
             ["lat", _, "ms", ref rest @ ..] => {
                 // Without transactions there is no mean.
                 values.extend(value(1).map(|mean| ("latency_ns", mean * 1e6)));
-                if let ["stddev", _] = rest {
+                if let ["stddev", _, ..] = rest {
                     values.extend(value(4).map(|deviation| ("latency_stddev_ns", deviation * 1e6)));
                 }
             }
-            ["lag", _, "ms"] => values.extend(value(1).map(|lag| ("lag_ns", lag * 1e6))),
+            ["lag", _, "ms", ..] => values.extend(value(1).map(|lag| ("lag_ns", lag * 1e6))),
             // How many were skipped, failed, retried.
             _ => {}
         }
@@ -746,6 +746,9 @@ mod tests {
             "progress: 1795764723.5 s, 14.0 tps, lat 3.548 ms stddev 0.855, 0 failed, 2 retried, 4 retries",
         );
         assert_eq!((at, values.len()), (1_795_764_723_500_000_000, 3));
+        let (_, values) = of("progress: 31.0 s,  441.2 tps, lat 18.9 ms stddev 24.7   <- node killed");
+        assert_eq!(values.len(), 3);
+        assert_eq!(values[0], ("operations_per_s", 441.2));
         for other in ["progress: 5 s", "progress: x s, 1.0 tps", "tps = 5.0", ""] {
             assert_eq!(progress(other), None, "{other}");
         }
@@ -765,10 +768,12 @@ mod tests {
             of("progress: 3.0 s, 0.0 tps, lat 0.000 ms stddev 0.000"),
             [("operations_per_s", 0.0)]
         );
-        assert_eq!(
-            of("progress: 3.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, lag 0.000 ms, 3 skipped").len(),
-            1
-        );
+        for line in [
+            "progress: 3.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, lag 0.000 ms, 3 skipped",
+            "progress: 32.0 s,    0.0 tps, lat 0.000 ms stddev 0.000, 0 failed  <- leader election",
+        ] {
+            assert_eq!(of(line).len(), 1, "{line}");
+        }
         // Slow ones: the rate is rounded.
         assert_eq!(
             of("progress: 30.0 s, 0.0 tps, lat 30000.000 ms stddev 0.000").len(),
