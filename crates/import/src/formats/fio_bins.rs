@@ -9,6 +9,9 @@ pub fn middle_ns(index: u64) -> u64 {
     (1 << (bits + 6)) + ((index % 64) << bits) + (1 << bits) / 2
 }
 
+/// More operations no job does between two rows. Logs of people hold numbers beyond: what is in them is no count then.
+pub const COUNT_MAX: u64 = 1 << 40;
+
 /// All counts.
 pub fn counted(bins: &[(u64, u64)]) -> u64 {
     bins.iter().fold(0, |all, (_, count)| all.saturating_add(*count))

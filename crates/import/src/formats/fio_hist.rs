@@ -1,7 +1,7 @@
 //! Histogram logs of fio (`write_hist_log`): `msec, direction, block size, bin, bin, ...`, each row what came since the one before.
 //!
 //! 1856 bins of nanoseconds, or 1216 of microseconds (before fio 3), or those / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
-use super::fio_bins::{middle_ns, quantile};
+use super::fio_bins::{counted, middle_ns, quantile, COUNT_MAX};
 use super::fio_columns::{clock_of, is_log_of, job_of};
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -79,14 +79,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         let mut bins = Vec::new();
         for (index, field) in fields[3..].iter().enumerate() {
             let many: u64 = integer(field, "of a bin")?;
+            if many > COUNT_MAX {
+                let expected = format!("a number of operations (at most {COUNT_MAX})");
+                return Err(Bad::new(format!("bin {index}"), expected, field).into());
+            }
             if many > 0 {
-                bins.push((
-                    middle_ns(index as u64 * wide + wide / 2) * unit_ns,
-                    many.min(1 << 40),
-                ));
+                bins.push((middle_ns(index as u64 * wide + wide / 2) * unit_ns, many));
             }
         }
-        let total: u64 = bins.iter().map(|(_, many)| many).sum();
+        let total = counted(&bins);
         let mut values = vec![(sink.name(&format!("{op}_operations")), total as f64)];
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
             if let Some(value) = quantile(&bins, share) {
@@ -112,6 +113,15 @@ mod tests {
             (summary.start_unix_ns, summary.end_ns),
             (Some(1_795_752_876_157_000_000), 500_000_000)
         );
+    }
+
+    #[test]
+    fn what_cannot_be_a_count_is_no_count() {
+        let row = format!("10002, 0, 4096, {}8532478939214341485, 7\n", "0, ".repeat(27));
+        let error = crate::testing::import_named(&FORMAT, "run_clat_hist.1.log", &row);
+        let said = error.unwrap_err().to_string();
+        let expected = "line 1, bin 27: expected a number of operations (at most 1099511627776), found '8532478939214341485'";
+        assert!(said.contains(expected), "{said}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Histograms are V2 (or V1 or V0, of older libraries), compressed with zlib, in Base64. The log does not say its unit: `--map unit=us` (YCSB's) does,
 //! unless whodisk or jHiccup wrote it, which count nanoseconds. Source: the format's description (HdrHistogramLogWriter, V2 encoding), AbstractHistogram's decodeFromByteBuffer.
 use super::bins::{values, Bins};
+use super::fio_bins::COUNT_MAX;
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -263,7 +264,8 @@ impl Shape {
                 continue;
             }
             if count > 0 {
-                bins.push((self.middle_ns(index)?, count as u64 & ((1 << 40) - 1)));
+                let count = Some(count.unsigned_abs()).filter(|count| *count <= COUNT_MAX)?;
+                bins.push((self.middle_ns(index)?, count));
             }
             index = index.checked_add(1)?;
         }
