@@ -20,8 +20,13 @@ pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, 
 pub fn samples(format: &Format, text: &str, metric: &str) -> Vec<(String, i64, f64)> {
     let folder = tempfile::tempdir().unwrap();
     import_into(folder.path(), format, "log", text).unwrap();
+    samples_of(&folder.path().join("case"), metric)
+}
+
+/// The same of a case ([`import_into`]).
+pub fn samples_of(case: &Path, metric: &str) -> Vec<(String, i64, f64)> {
     let mut found = Vec::new();
-    for batch in batches(&folder.path().join("case/series/part-0.parquet")) {
+    for batch in batches(&case.join("series/part-0.parquet")) {
         let column = |name: &str| batch.column_by_name(name).unwrap();
         let (subjects, metrics) = (
             column("subject").as_string::<i32>(),
@@ -45,7 +50,8 @@ pub fn moments(sink: Sink) -> Vec<(i64, i64)> {
     moments
 }
 
-fn import_into(folder: &Path, format: &Format, name: &str, text: &str) -> Result<Summary, ImportError> {
+/// The same into the folder `case` of a folder.
+pub fn import_into(folder: &Path, format: &Format, name: &str, text: &str) -> Result<Summary, ImportError> {
     let (path, case) = (folder.join(name), folder.join("case"));
     std::fs::write(&path, text).unwrap();
     let head = Prefixes::none().pass_over(&path, Head::read(&path).unwrap(), Some(format));

@@ -158,14 +158,14 @@ pub fn job_of(name: &str, kinds: &[&str]) -> String {
     )
 }
 
-/// The first lines of a log of four columns; damaged ones are left out.
-pub fn head_entries(path: &Path) -> Result<Vec<Entry>, ImportError> {
+/// The columns of logs of old versions.
+pub const FOUR: [Column; 4] = [Time, Value, Direction, BlockSize];
+
+/// The first lines of a log; damaged ones are left out.
+pub fn head_entries(path: &Path, layout: &[Column]) -> Result<Vec<Entry>, ImportError> {
     let head = Head::read(path)?;
-    let layout = [Time, Value, Direction, BlockSize];
     let lines = head.filled_lines().take(LINES);
-    Ok(lines
-        .filter_map(|line| Entry::parse(line, &layout).ok())
-        .collect())
+    Ok(lines.filter_map(|line| Entry::parse(line, layout).ok()).collect())
 }
 
 /// The columns of a log: from `--map`, else the only layout that its first lines fit.
@@ -176,7 +176,7 @@ pub fn layout(source: &Source) -> Result<Layout, ImportError> {
     let head = Head::read(source.path())?;
     let all: Vec<&str> = head.filled_lines().take(LINES).collect();
     let Some(first) = all.first().copied() else {
-        return Ok(vec![Time, Value, Direction, BlockSize]);
+        return Ok(FOUR.to_vec());
     };
     let count = fields(first).len();
     // Lines may be damaged: what is wrong with them is said when they are read. The layouts that most lines fit are left.
@@ -249,7 +249,7 @@ fn declared(map: &str) -> Result<Layout, ImportError> {
         };
         layout.push(*column);
     }
-    for needed in [Time, Value, Direction, BlockSize] {
+    for needed in FOUR {
         if !layout.contains(&needed) {
             return Err(ImportError::Use(format!(
                 "--map '{map}': expected the columns time, value, ddir and bs among them, found no {}",

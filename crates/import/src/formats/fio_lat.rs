@@ -4,7 +4,7 @@
 //! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
 use super::fio_columns::{
     clock_of, head_entries, is_log_of, job_of, kind_and_key, layout, look_like, Column, Entry, Layout,
-    Printed,
+    Printed, FOUR,
 };
 use crate::error::RecordError;
 use crate::format::{Format, Head, Source};
@@ -111,7 +111,7 @@ const SUBMISSION_NS_MIN: i64 = 100;
 /// could make in so few nanoseconds are in microseconds.
 fn unit_of(source: &Source, chosen: &Source) -> Result<Unit, ImportError> {
     for path in &source.files {
-        let all = head_entries(path)?;
+        let all = head_entries(path, &FOUR)?;
         let is_too_long = |entry: &Entry| {
             let end_us = entry.time_ms.saturating_add(1).saturating_mul(1000);
             entry.is_since_begin() && entry.value > end_us
