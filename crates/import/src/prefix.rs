@@ -127,6 +127,13 @@ impl Prefix {
         matches!(self, Prefix::Container | Prefix::Syslog | Prefix::Moment)
     }
 
+    /// The host in front of a line. Streams, and levels of a log (`INFO: `), stand there as well.
+    pub fn host<'a>(&self, line: &'a str) -> Option<&'a str> {
+        let (host, _) = (*self == Prefix::Host).then(|| of_host(line))??;
+        let is_host = !matches!(host, "stdout" | "stderr") && host.contains(char::is_lowercase);
+        is_host.then_some(host)
+    }
+
     /// The moment in front of a line, if it is one, and what stands behind the prefix. None: the line has none.
     pub fn split<'a>(&self, line: &'a str) -> Option<(Option<&'a str>, &'a str)> {
         let marked = match self {
@@ -134,7 +141,7 @@ impl Prefix {
             Prefix::Comment => Some(commented(line)?),
             Prefix::Added => Some(line.strip_prefix('+')?),
             Prefix::Number => Some(numbered(line)?),
-            Prefix::Host => Some(of_host(line)?),
+            Prefix::Host => Some(of_host(line)?.1),
             Prefix::Container | Prefix::Syslog | Prefix::Moment => None,
         };
         if let Some(rest) = marked {
@@ -191,12 +198,12 @@ fn numbered(line: &str) -> Option<&str> {
     text[number..].strip_prefix(['\t', ':'])
 }
 
-/// What `pdsh` has from a host: `db1: `.
-fn of_host(line: &str) -> Option<&str> {
+/// The host that `pdsh` has a line from, and what it is: `db1: `.
+fn of_host(line: &str) -> Option<(&str, &str)> {
     let (host, rest) = line.split_once(':')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_host = host.starts_with(|letter: char| letter.is_ascii_alphabetic()) && host.bytes().all(is_name);
-    is_host.then(|| without_blank(rest))?
+    is_host.then(|| Some((host, without_blank(rest)?)))?
 }
 
 /// What is behind the one blank that ends a prefix; an empty line may lack it.
@@ -306,6 +313,19 @@ fn seconds(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn who_stands_in_front_of_a_line() {
+        assert_eq!(Prefix::Host.host("db1: a"), Some("db1"));
+        for (prefix, line) in [
+            (Prefix::Host, "stderr: a"),
+            (Prefix::Host, "INFO: a"),
+            (Prefix::Host, "a b: c"),
+            (Prefix::Quotation, "db1: a"),
+        ] {
+            assert_eq!(prefix.host(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn what_loggers_put_in_front_of_a_line() {

@@ -22,6 +22,8 @@ pub struct Line<'a> {
     pub text: &'a str,
     /// The moment that a logger put in front of it.
     pub moment: Option<&'a str>,
+    /// The host that a tool put in front of it.
+    pub host: Option<&'a str>,
 }
 
 /// Calls `each` with every line of a source's files, empty ones too.
@@ -46,6 +48,11 @@ pub trait ReadLines {
         false
     }
 
+    /// Whether lines of several hosts are kept apart ([`Line::host`]). Else they are refused: a table would be of all of them.
+    fn keeps_hosts_apart(&self) -> bool {
+        false
+    }
+
     /// Reads from the begin of `text`, which ends with a line, as many lines as need no closer look, all at once: how many they were, and
     /// their bytes. [`ReadLines::line`] gets the next one.
     fn plain_lines(&mut self, _text: &[u8], _sink: &mut Sink) -> Result<(u64, usize), ImportError> {
@@ -58,6 +65,27 @@ struct EachLine<F>(F);
 impl<F: FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>> ReadLines for EachLine<F> {
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
         self.0(line, sink)
+    }
+}
+
+/// [`each_line`] for who keeps lines of several hosts apart.
+pub fn each_line_of_hosts(
+    source: &Source,
+    sink: &mut Sink,
+    each: impl FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>,
+) -> Result<(), ImportError> {
+    read_lines(source, sink, &mut EachLineOfHosts(EachLine(each)))
+}
+
+struct EachLineOfHosts<F>(EachLine<F>);
+
+impl<F: FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>> ReadLines for EachLineOfHosts<F> {
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
+        self.0.line(line, sink)
+    }
+
+    fn keeps_hosts_apart(&self) -> bool {
+        true
     }
 }
 
@@ -75,6 +103,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let prefix = prefix::of(path);
     let (mut cut_out, mut beside): (Option<Passed>, Option<Passed>) = (None, None);
     let (mut is_begun, mut page) = (false, Page::default());
+    let mut of_host: Option<String> = None;
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
@@ -124,7 +153,16 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 Passed::count(&mut beside, &lines)
             }
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
-            Ok(()) => is_begun |= !line.text.trim_ascii().is_empty(),
+            Ok(()) if line.text.trim_ascii().is_empty() => {}
+            Ok(()) => {
+                is_begun = true;
+                if let Some(host) = line.host.filter(|_| !reader.keeps_hosts_apart()) {
+                    let first = of_host.get_or_insert_with(|| host.to_owned());
+                    if first != host {
+                        return Err(of_several_hosts(path, &lines.place(), first, host));
+                    }
+                }
+            }
             Err(RecordError::Fatal(error)) => return Err(error),
             Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &lines.place(), &bad),
             Err(RecordError::Bad(bad)) => bad_record(path, &lines.place(), bad, sink)?,
@@ -182,12 +220,27 @@ impl Passed {
 
 fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     match prefix.and_then(|prefix| prefix.split(line)) {
-        Some((moment, text)) => Line { text, moment },
+        Some((moment, text)) => Line {
+            text,
+            moment,
+            host: prefix.and_then(|prefix| prefix.host(line)),
+        },
         None => Line {
             text: line,
             moment: None,
+            host: None,
         },
     }
+}
+
+fn of_several_hosts(path: &Path, at: &str, first: &str, host: &str) -> ImportError {
+    ImportError::content(
+        path,
+        at,
+        format!("lines of one host, {first}, as those before"),
+        format!("one of {host}"),
+        format!("import each host by itself: grep '^{first}: ' FILE | whodisk import -"),
+    )
 }
 
 /// A line as text, without what a terminal was told; None: there is nothing else in it. Names of programs and files may be any bytes.
@@ -849,6 +902,25 @@ mod tests {
         ] {
             assert!(!is_prose(line), "{line}");
         }
+    }
+
+    #[test]
+    fn lines_of_several_hosts_are_not_read_as_one_log() {
+        let progress = |host: &str, second: u32| {
+            format!("{host}: progress: {second}.0 s, 9.0 tps, lat 1.000 ms stddev 0.100, 0 failed\n")
+        };
+        let import = |text: &str| crate::testing::import(&crate::formats::pgbench::FORMAT, text);
+        let one = progress("db1", 1) + &progress("db1", 2);
+        assert_eq!(import(&one).unwrap().records, 2);
+        let said = import(&(one + &progress("db2", 1))).unwrap_err().to_string();
+        let expected = "log: line 3: expected lines of one host, db1, as those before, found one of db2; import each host by itself: grep '^db1: '";
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(
+            import(&(progress("stdout", 1) + &progress("stderr", 2)))
+                .unwrap()
+                .records,
+            2
+        );
     }
 
     #[test]

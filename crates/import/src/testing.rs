@@ -20,23 +20,33 @@ pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, 
 pub fn samples(format: &Format, text: &str, metric: &str) -> Vec<(String, i64, f64)> {
     let folder = tempfile::tempdir().unwrap();
     import_into(folder.path(), format, "log", text).unwrap();
-    samples_of(&folder.path().join("case"), metric)
+    let all = samples_of(folder.path(), metric).into_iter();
+    all.map(|one| (one.subject, one.seconds, one.value)).collect()
 }
 
-/// The same of a case ([`import_into`]).
-pub fn samples_of(case: &Path, metric: &str) -> Vec<(String, i64, f64)> {
+/// A sample of a case: whose it is, the seconds since the case's start, and the value.
+pub struct Sample {
+    pub host: String,
+    pub subject: String,
+    pub seconds: i64,
+    pub value: f64,
+}
+
+/// The same of the case that [`import_into`] made in a folder.
+pub fn samples_of(folder: &Path, metric: &str) -> Vec<Sample> {
     let mut found = Vec::new();
-    for batch in batches(&case.join("series/part-0.parquet")) {
+    for batch in batches(&folder.join("case/series/part-0.parquet")) {
         let column = |name: &str| batch.column_by_name(name).unwrap();
-        let (subjects, metrics) = (
-            column("subject").as_string::<i32>(),
-            column("metric").as_string::<i32>(),
-        );
-        let time_ns = column("time_ns").as_primitive::<Int64Type>();
-        let value = column("value").as_primitive::<Float64Type>();
+        let text = |name: &str| column(name).as_string::<i32>();
+        let metrics = text("metric");
         for row in (0..batch.num_rows()).filter(|row| metrics.value(*row) == metric) {
-            let seconds = time_ns.value(row) / 1_000_000_000;
-            found.push((subjects.value(row).to_owned(), seconds, value.value(row)));
+            let time_ns = column("time_ns").as_primitive::<Int64Type>().value(row);
+            found.push(Sample {
+                host: text("host").value(row).to_owned(),
+                subject: text("subject").value(row).to_owned(),
+                seconds: time_ns / 1_000_000_000,
+                value: column("value").as_primitive::<Float64Type>().value(row),
+            });
         }
     }
     found

@@ -214,10 +214,10 @@ mod tests {
         let name = format!("job_{kind}.1.log");
         let summary = import_into(folder.path(), &FORMAT, &name, text).unwrap();
         let metric = metric(Op::Read, kind);
-        let found = samples_of(&folder.path().join("case"), &metric).into_iter();
+        let found = samples_of(folder.path(), &metric).into_iter();
         (
             summary.records,
-            found.map(|(_, second, value)| (second, value)).collect(),
+            found.map(|one| (one.seconds, one.value)).collect(),
         )
     }
 

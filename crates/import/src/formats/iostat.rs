@@ -16,7 +16,7 @@ use super::sysstat_rows;
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
-use crate::records::{each_line, is_prose, of_shell, Line};
+use crate::records::{each_line_of_hosts, is_prose, of_shell, Line};
 use crate::sink::Sink;
 use crate::text::{counted, number};
 use crate::ImportError;
@@ -92,6 +92,8 @@ type Row = (i64, String, Vec<(Rc<str>, f64)>);
 #[derive(Default)]
 struct Reader {
     host: String,
+    /// Its name stands in front of every line, and may be another than what the machine calls itself.
+    host_is_in_front: bool,
     day_ns: Option<i64>,
     table: Table,
     columns: Vec<Rc<str>>,
@@ -156,15 +158,59 @@ struct Reader {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
     refuse(source, &head)?;
-    let mut reader = Reader {
-        last_ns: i64::MIN,
-        ..Reader::default()
-    };
-    each_line(source, sink, |line, sink| reader.line(&line, sink))?;
-    reader.end_run(sink)?;
-    reader.refuse_nothing(source, &head)?;
-    reader.tell(sink);
+    let mut hosts = Hosts::default();
+    each_line_of_hosts(source, sink, |line, sink| hosts.of(&line)?.line(&line, sink))?;
+    for reader in &mut hosts.readers {
+        reader.end_run(sink)?;
+    }
+    if let Some(most) = hosts.readers.iter().max_by_key(|reader| reader.rows_so_far()) {
+        most.refuse_nothing(source, &head)?;
+    }
+    hosts.readers.into_iter().for_each(|reader| reader.tell(sink));
     Ok(())
+}
+
+/// More hosts in one file are damaged names.
+const HOSTS_MAX: usize = 10_000;
+
+/// What each host said, of which a tool (`pdsh`) put the name in front of every line. Else all is of one.
+#[derive(Default)]
+struct Hosts {
+    readers: Vec<Reader>,
+    /// Where the reader of each is.
+    places: HashMap<String, usize>,
+    /// The one of the line before.
+    at: usize,
+}
+
+impl Hosts {
+    /// Who reads a line: one without a name goes on with what the line before it was of.
+    fn of(&mut self, line: &Line<'_>) -> Result<&mut Reader, Bad> {
+        let is_new = match line.host {
+            Some(host) => {
+                let known = self.places.get(host);
+                self.at = known.map_or(self.readers.len(), |place| *place);
+                known.is_none()
+            }
+            None => self.readers.is_empty(),
+        };
+        if is_new {
+            if self.readers.len() == HOSTS_MAX {
+                self.at = 0;
+                let expected = format!("a name of at most {HOSTS_MAX} hosts in front");
+                return Err(Bad::new("", expected, line.host.unwrap_or("")));
+            }
+            let host = line.host.unwrap_or("").to_owned();
+            self.readers.push(Reader {
+                last_ns: i64::MIN,
+                host_is_in_front: line.host.is_some(),
+                host: host.clone(),
+                ..Reader::default()
+            });
+            self.places.insert(host, self.at);
+        }
+        Ok(&mut self.readers[self.at])
+    }
 }
 
 /// An error for a log that cannot be read, by its begin.
@@ -431,8 +477,18 @@ impl Reader {
         }
     }
 
+    fn is_of(&mut self, host: &str) {
+        if !self.host_is_in_front {
+            host.clone_into(&mut self.host);
+        }
+    }
+
+    fn rows_so_far(&self) -> u64 {
+        self.rows_of_sar.saturating_add(self.reports.unsigned_abs())
+    }
+
     fn system(&mut self, words: &[&str]) {
-        self.host = words[2].trim_start_matches('(').trim_end_matches(')').to_owned();
+        self.is_of(words[2].trim_start_matches('(').trim_end_matches(')'));
         self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
         (self.table, self.last_ns) = (Table::Other, i64::MIN);
         self.headers.clear();
@@ -441,7 +497,7 @@ impl Reader {
 
     /// `Linux OSWbb v8.3.2 host`, which OSWatcher writes above what it takes of iostat: no begin of a run.
     fn oswatcher(&mut self, words: &[&str]) {
-        self.host = words.get(3).map_or(String::new(), |host| (*host).to_owned());
+        self.is_of(words.get(3).unwrap_or(&""));
         self.table = Table::Other;
         self.headers.clear();
     }
@@ -887,6 +943,36 @@ mod tests {
         let dated = import(&format!("{system}{table}\n")).unwrap();
         let past_midnight = Some(1_795_824_009_000_000_000);
         assert_eq!((dated.records, dated.start_unix_ns), (1, past_midnight));
+    }
+
+    #[test]
+    fn rows_are_of_the_host_in_front_of_them() {
+        let system =
+            |host: &str| format!("{host}: Linux 3.13.0 (localhost)  11/27/26  _x86_64_  (4 CPU)\n{host}: \n");
+        let report = |host: &str, time: &str, reads: &str| {
+            let of_host = |text: String| format!("{host}: {text}\n");
+            of_host(format!("11/27/26 {time}"))
+                + &of_host("avg-cpu:  %user   %nice %system %iowait  %steal   %idle".into())
+                + &of_host("           1.44    0.00    0.55    0.21    0.00   97.79".into())
+                + &of_host(String::new())
+                + &of_host("Device:         r/s     w/s   await  %util".into())
+                + &of_host(format!("sda            {reads}    2.00    3.00    4.00"))
+                + &of_host(String::new())
+        };
+        let log = system("db1") + &report("db1", "10:00:00", "1.00")
+            + &system("db2") + &report("db2", "10:00:02", "2.00")
+            + &report("db1", "10:00:05", "10.00")
+            // Two that print at the same time.
+            + &report("db2", "10:00:07", "20.00").lines().zip(report("db1", "10:00:10", "11.00").lines())
+                .map(|(one, other)| format!("{one}\n{other}\n")).collect::<String>();
+        let folder = tempfile::tempdir().unwrap();
+        crate::testing::import_into(folder.path(), &FORMAT, "log", &log).unwrap();
+        let all = crate::testing::samples_of(folder.path(), "read_operations_per_s").into_iter();
+        let mut found: Vec<_> = all.map(|one| (one.host, one.value)).collect();
+        found.sort_by(|one, other| one.1.total_cmp(&other.1));
+        // The first report of each averages since the machine's start.
+        let expected = [("db1", 10.0), ("db1", 11.0), ("db2", 20.0)];
+        assert_eq!(found, expected.map(|(host, value)| (host.to_owned(), value)));
     }
 
     #[test]
