@@ -102,7 +102,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
     let (mut cut_out, mut beside): (Option<Passed>, Option<Passed>) = (None, None);
-    let (mut is_begun, mut page) = (false, Page::default());
+    let (mut is_begun, mut is_row, mut page) = (false, false, Page::default());
     let mut of_host: Option<String> = None;
     loop {
         if prefix.is_none() {
@@ -118,7 +118,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         };
         // Marks of a page may be quoted, too: what is in front of them is passed over first.
         let line = behind(prefix, &shown);
-        match page.mark(line.text) {
+        let is_behind_row = std::mem::take(&mut is_row);
+        match page.mark(line.text, is_behind_row) {
             // What stood there has ended, as with an empty line: a table does not go on behind it. Of a page that is there in part, so may a fence say
             // that seems to begin something.
             Some(_) => {
@@ -138,6 +139,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         }
         if is_cut_out(line.text) {
             Passed::count(&mut cut_out, &lines);
+            is_row = is_behind_row;
             continue;
         }
         let done = match lines.is_in_doubt && !reader.may_lack_its_end() {
@@ -156,6 +158,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             Ok(()) if line.text.trim_ascii().is_empty() => {}
             Ok(()) => {
                 is_begun = true;
+                is_row = is_like_row(line.text);
                 if let Some(host) = line.host.filter(|_| !reader.keeps_hosts_apart()) {
                     let first = of_host.get_or_insert_with(|| host.to_owned());
                     if first != host {
@@ -275,11 +278,12 @@ impl Page {
         self.has_marks && self.open.is_none()
     }
 
-    fn mark(&mut self, line: &str) -> Option<Mark> {
+    /// `is_behind_row`: whether it stands directly behind a line that was read as a row.
+    fn mark(&mut self, line: &str, is_behind_row: bool) -> Option<Mark> {
         let line = line.trim();
         let letter = *line.as_bytes().first()?;
         let mark = match letter {
-            b'`' | b'~' => self.fence(letter, line),
+            b'`' | b'~' => self.fence(letter, line, is_behind_row),
             b'<' | b'[' => self.tag(line),
             _ => None,
         };
@@ -287,9 +291,9 @@ impl Page {
         mark
     }
 
-    /// A fence with a language behind it can only begin: if one is open, that was the end of text of which the begin is not in the file. Within one,
-    /// shorter ones and those of the other letter are text.
-    fn fence(&mut self, letter: u8, line: &str) -> Option<Mark> {
+    /// A fence with a language behind it can only begin: if one is open, that was the end of text of which the begin is not in the file. So is a page's
+    /// first one without, directly behind a row. Within one, shorter ones and those of the other letter are text.
+    fn fence(&mut self, letter: u8, line: &str, is_behind_row: bool) -> Option<Mark> {
         let length = line.bytes().take_while(|byte| *byte == letter).count();
         let is_bare = line.len() == length;
         if length < 3 || letter == b'`' && line[length..].contains('`') {
@@ -301,6 +305,7 @@ impl Page {
                 Some(Mark::End)
             }
             Some(_) if is_bare => None,
+            None if is_bare && is_behind_row && !self.has_marks => Some(Mark::End),
             _ => {
                 self.open = Some((letter, length));
                 Some(Mark::Begin)
@@ -362,6 +367,12 @@ fn is_aside(line: &str) -> bool {
     let of_letters = words(line).filter(|word| is_of_letters(word)).count();
     let numbers = line.split_whitespace().filter(|word| has_digit(word)).count();
     begins && of_letters > 2 && of_letters >= 3 * numbers && !is_of_columns(line)
+}
+
+/// Whether a line that was read may be a row: some formats read any line, and a sentence in front of a fence is none.
+fn is_like_row(line: &str) -> bool {
+    let numbers = line.split_whitespace().filter(|word| has_digit(word)).count();
+    numbers > 2 && !line.ends_with(':')
 }
 
 /// Whether words stand apart as a table's do: by several blanks (behind a sentence there may be two), or by what is between cells, or a name and its value.
@@ -878,6 +889,16 @@ mod tests {
             said.contains("what 1 line around") && said.contains("log says: "),
             "{said}"
         );
+        // An excerpt that begins between fences, with the place where somebody cut.
+        let fenced = "1 1 1\n...\n```\n\n| c | what |\n9 the end\n```\n2 b\n";
+        let said = read(fenced).unwrap();
+        assert!(
+            said.contains("what 2 lines around") && said.contains("line 5"),
+            "{said}"
+        );
+        // Records may stand above a fence.
+        let said = read("1 a\n\nand then we did:\n```\n2 2 2\n```\nx 1\n").unwrap();
+        assert!(said.contains("what 2 lines around"), "{said}");
         // So is text behind records, and between them.
         let said = read("1 a\nsome words here\n2 b\n\nThis shows it.\n").unwrap();
         assert!(
@@ -964,7 +985,7 @@ mod tests {
         use Mark::{Begin, End};
         let of = |text: &str| -> Vec<Mark> {
             let mut page = Page::default();
-            text.lines().filter_map(|line| page.mark(line)).collect()
+            text.lines().filter_map(|line| page.mark(line, false)).collect()
         };
         assert_eq!(
             of("```text\n1\n```\nand\n  ~~~\n2\n~~~~\n"),
@@ -989,7 +1010,7 @@ mod tests {
             "<pre>\u{e9}",
             "[READ], 1",
         ] {
-            assert_eq!(Page::default().mark(line), None, "{line}");
+            assert_eq!(Page::default().mark(line, true), None, "{line}");
         }
     }
 
