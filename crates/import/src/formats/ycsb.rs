@@ -268,6 +268,46 @@ struct Reader {
     answers: BTreeMap<String, f64>,
     /// How many failed of a kind, as status lines say it of their intervals.
     failed: BTreeMap<String, f64>,
+    /// The shortest and the longest mean of those that failed, where nothing says how many they were.
+    uncounted: BTreeMap<String, (f64, f64)>,
+    /// The last status line is one that stood there before.
+    is_repeated: bool,
+    /// What a terminal wrapped inside of a group: the line so far.
+    held: String,
+    /// Groups without an end, and lines of groups below no status line.
+    cut: u64,
+    orphans: u64,
+}
+
+/// A longer line is none that a terminal wrapped.
+const HELD_BYTES_MAX: usize = 4096;
+
+/// Whether a line says something of kinds of operations, `[READ: Count=5, ...]`: a status line does, and what a terminal wrapped.
+fn has_groups(line: &str) -> bool {
+    let (_, inside) = line.split_once('[').unwrap_or_default();
+    inside.contains("Count=") || inside.contains("AverageLatency(us)=")
+}
+
+/// Whether a group of a line has no end.
+fn is_unclosed(line: &str) -> bool {
+    line.rfind('[') > line.rfind(']')
+}
+
+/// Whether a line may be what is left of the one above it.
+fn may_go_on(line: &str) -> bool {
+    line.contains([']', '=']) && !is_line_of_summary(line) && status(line).is_none()
+}
+
+fn is_line_of_summary(line: &str) -> bool {
+    line.starts_with('[') && line.contains("],")
+}
+
+/// A line and what a terminal wrapped of it. A blank at its end may be gone: it stood in front of a label, and within none.
+fn joined(line: &str, rest: &str) -> String {
+    let label = rest.split('=').next().unwrap_or("");
+    let ends = line.ends_with(|letter: char| ",:".contains(letter) || letter.is_ascii_uppercase());
+    let blank = if ends && metric(label).is_some() { " " } else { "" };
+    format!("{line}{blank}{rest}")
 }
 
 impl Reader {
@@ -322,7 +362,8 @@ impl Reader {
         self.last_ns = moment_ns;
         // The standard output has what the error output has, and somebody may have kept both in one file.
         let said = (moment_ns, status.run_s, rest.to_owned());
-        if self.said.as_ref() == Some(&said) {
+        self.is_repeated = self.said.as_ref() == Some(&said);
+        if self.is_repeated {
             return Ok(());
         }
         self.said = Some(said);
@@ -347,8 +388,17 @@ impl Reader {
             }
             self.none_since = Some((since_ns, is_told || is_interval));
         }
+        self.groups(moment_ns, rest, sink)
+    }
+
+    /// What a status line says of each kind.
+    fn groups(&mut self, moment_ns: i64, rest: &str, sink: &mut Sink) -> Result<(), RecordError> {
         for part in rest.split('[').skip(1) {
-            let inside = part.split(']').next().unwrap_or("");
+            let Some((inside, _)) = part.split_once(']') else {
+                // Its last number may have been longer.
+                self.cut += 1;
+                continue;
+            };
             // Before 0.2: `[READ AverageLatency(us)=426.5]`.
             let Some((kind, fields)) = inside.split_once(": ").or_else(|| inside.split_once(' ')) else {
                 continue;
@@ -358,9 +408,20 @@ impl Reader {
                 continue;
             }
             let values = interval(fields);
-            let failed = kind.strip_suffix("-FAILED").zip(values.first());
-            if let Some((kind, (_, count))) = failed.filter(|(_, value)| value.0 == "operations") {
-                *self.failed.entry(kind.to_owned()).or_default() += count;
+            match (kind.strip_suffix("-FAILED"), values.first()) {
+                (Some(kind), Some((name, count))) if name == "operations" => {
+                    *self.failed.entry(kind.to_owned()).or_default() += count;
+                }
+                (Some(kind), Some((_, mean_ns))) => {
+                    let known = self
+                        .uncounted
+                        .entry(kind.to_owned())
+                        .or_insert((*mean_ns, *mean_ns));
+                    *known = (known.0.min(*mean_ns), known.1.max(*mean_ns));
+                    sink.record_without_row();
+                    continue;
+                }
+                _ => {}
             }
             let values: Vec<(NameId, f64)> = values
                 .into_iter()
@@ -372,6 +433,89 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return self.whole_line(text, sink);
+        }
+        if may_go_on(text) && held.len() < HELD_BYTES_MAX {
+            return self.whole_line(&joined(&held, text), sink);
+        }
+        let done = self.read_line(&held, sink);
+        self.whole_line(text, sink).and(done)
+    }
+
+    /// Reads a line, or keeps it until the next one, if a group has no end yet.
+    fn whole_line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        if is_unclosed(text) && (status(text).is_some() || has_groups(text)) {
+            text.clone_into(&mut self.held);
+            return Ok(());
+        }
+        self.read_line(text, sink)
+    }
+
+    fn read_line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        if let Some(status) = status(text) {
+            return self.status(&status, sink);
+        }
+        // go-ycsb's last lines count as those before; on one line with them, this stands first.
+        if text.contains("Run finished, takes ") {
+            self.end_tick(sink)?;
+            self.is_over = true;
+        }
+        if is_command(text) {
+            self.begins_summary(sink)?;
+        }
+        let of_go = of_go_line(text);
+        if !of_go.is_empty() {
+            let mut each = of_go.into_iter();
+            return each.try_for_each(|(kind, fields)| self.of_go(kind, fields, sink));
+        }
+        if is_line_of_summary(text) {
+            return self.summary(text, sink);
+        }
+        if has_groups(text) {
+            let of_status = self.said.as_ref().map(|(moment_ns, ..)| *moment_ns);
+            return match of_status {
+                Some(moment_ns) if !self.is_repeated => self.groups(moment_ns, text, sink),
+                Some(_) => Ok(()),
+                None => {
+                    self.orphans += 1;
+                    Ok(())
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// What was there and could not be read.
+    fn tell_unread(&self, sink: &mut Sink) {
+        if self.cut > 0 {
+            let groups = counted(self.cut, "group");
+            sink.missing(
+                format!("what {groups} of status lines say of kinds of operations"),
+                "they have no end (']'): the lines are cut off",
+            );
+        }
+        if self.orphans > 0 {
+            let lines = counted(self.orphans, "line");
+            sink.missing(
+                format!("when what {lines} of kinds of operations say was"),
+                "no status line with its moment stands above them",
+            );
+        }
+        for (kind, (least_ns, most_ns)) in &self.uncounted {
+            sink.missing(
+                format!("how many {kind} operations failed"),
+                format!(
+                    "YCSB before 0.7 prints of them, as {kind}-FAILED, the mean time of an interval only ({:.2} to {:.2} ms)",
+                    least_ns / 1e6,
+                    most_ns / 1e6
+                ),
+            );
+        }
     }
 
     /// Of all kinds.
@@ -570,6 +714,7 @@ impl Reader {
     /// The summaries, and what failed.
     fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
         self.end_tick(sink)?;
+        self.tell_unread(sink);
         self.take_failures_out();
         let because =
             |kind: &str| format!("YCSB counts them as {kind}-FAILED, and their latencies with them");
@@ -631,29 +776,14 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Clock::own("the begin of YCSB's run", 1_000_000)
     });
     let mut reader = Reader::default();
-    each_line(source, sink, |line, sink| {
-        let text = line.text.trim();
-        if let Some(status) = status(text) {
-            return reader.status(&status, sink);
-        }
-        // go-ycsb's last lines count as those before; on one line with them, this stands first.
-        if text.contains("Run finished, takes ") {
-            reader.end_tick(sink)?;
-            reader.is_over = true;
-        }
-        if is_command(text) {
-            reader.begins_summary(sink)?;
-        }
-        let of_go = of_go_line(text);
-        if !of_go.is_empty() {
-            let mut each = of_go.into_iter();
-            return each.try_for_each(|(kind, fields)| reader.of_go(kind, fields, sink));
-        }
-        if text.starts_with('[') && text.contains("],") {
-            return reader.summary(text, sink);
-        }
-        Ok(())
-    })?;
+    each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
+    let held = std::mem::take(&mut reader.held);
+    match reader.read_line(&held, sink) {
+        Err(RecordError::Fatal(error)) => return Err(error),
+        // The file ends inside of it.
+        Err(RecordError::Bad(_)) => reader.cut += 1,
+        Ok(()) => {}
+    }
     reader.end(sink)
 }
 
@@ -748,6 +878,76 @@ mod tests {
     fn a_status_line_that_stands_twice_is_one() {
         let line = "2016-03-02 14:58:23:453 100 sec: 97 operations; 912.3 current ops/sec; est completion in 1 minutes [READ AverageLatency(us)=10945.5]\n";
         assert_eq!(samples(&line.repeat(2)).0, 2);
+    }
+
+    #[test]
+    fn lines_that_a_terminal_wrapped_are_joined() {
+        let status = "2022-06-18 00:18:30:298 40 sec: 223720 operations; 7554,49 current ops/sec; est completion in 50 seconds";
+        let read = "[READ: Count=71770, Max=15679, Min=476, Avg=988,13, 99.99=15079]";
+        let update = "[UPDATE: Count=3778, Max=737791, Min=584, Avg=7713,35, 99.99=737791]";
+        let plain = format!("{status} {read} {update}");
+        let of = |log: &str, metric: &str| crate::testing::samples(&FORMAT, log, metric);
+        let all = |log: &str| {
+            let metrics = [
+                "operations_per_s",
+                "operations",
+                "latency_max_ns",
+                "latency_ns",
+                "latency_p99.99_ns",
+            ];
+            metrics.map(|metric| of(log, metric))
+        };
+        let expected = all(&format!("{plain}\n"));
+        assert_eq!(expected.iter().map(Vec::len).sum::<usize>(), 1 + 2 * 4);
+        // At any place of the groups, also inside a word or a number.
+        for at in status.len() + 1..plain.len() {
+            let (line, rest) = plain.split_at(at);
+            assert_eq!(all(&format!("{line}\n{rest}\n")), expected, "{line}");
+            // Who copied it lost the blanks at the ends.
+            assert_eq!(
+                all(&format!("{}\n{}\n", line.trim(), rest.trim())),
+                expected,
+                "{line}"
+            );
+        }
+        assert!(missing(&format!("{status} {read}\n{update}\n")).is_empty());
+        // Twice, as both streams of one run.
+        let twice = format!("{status} {read}\n{update}\n").repeat(2);
+        assert_eq!(of(&twice, "operations").len(), 2);
+    }
+
+    #[test]
+    fn groups_that_cannot_be_read_are_counted() {
+        let status = "2022-06-18 00:18:30:298 40 sec: 9 operations; 7,5 current ops/sec;";
+        let cut = format!("{status} [READ: Count=7, Max=15] [UPDATE: Count=3, Max=73\n");
+        let found = crate::testing::samples(&FORMAT, &cut, "latency_max_ns");
+        assert_eq!(found, [("READ".to_owned(), 0, 15_000.0)]);
+        assert_eq!(
+            missing(&cut)[0].0,
+            "what 1 group of status lines say of kinds of operations"
+        );
+        // What stands below it is read.
+        let next = format!("{cut}this is no group\n{}\n", status.replace("18:30", "18:40"));
+        assert_eq!(
+            crate::testing::samples(&FORMAT, &next, "operations_per_s").len(),
+            2
+        );
+        let orphan = format!("[READ: Count=7, Max=15]\n{status}\n");
+        assert_eq!(
+            missing(&orphan)[0].0,
+            "when what 1 line of kinds of operations say was"
+        );
+    }
+
+    #[test]
+    fn failures_that_nobody_counted_are_no_kind() {
+        let log = "2016-03-02 14:58:23:453 100 sec: 97621 operations; 912.3 current ops/sec; est completion in 1 minutes \
+            [READ AverageLatency(us)=10945.5] [READ-FAILED AverageLatency(us)=4593.01]\n";
+        let found = crate::testing::samples(&FORMAT, log, "latency_ns");
+        assert_eq!(found, [("READ".to_owned(), 0, 10_945_500.0)]);
+        let (what, because) = &missing(log)[0];
+        assert_eq!(what, "how many READ operations failed");
+        assert!(because.contains("4.59 to 4.59 ms"), "{because}");
     }
 
     /// What a case says before all else that was not seen.
