@@ -357,6 +357,10 @@ fn is_aside(line: &str) -> bool {
     {
         return false;
     }
+    let numbers = line.split_whitespace().filter(|word| has_digit(word)).count();
+    if is_in_script_without_blanks(line, numbers) {
+        return true;
+    }
     let mut spoken = words(line).filter(|word| word.contains(char::is_alphanumeric));
     let begins = spoken.next().is_some_and(|word| {
         let word = word.trim_start_matches(['"', '\'', '(', '*', '_']);
@@ -365,8 +369,18 @@ fn is_aside(line: &str) -> bool {
             .all(|letter| letter.is_alphabetic() || matches!(letter, '\'' | '/' | '-'))
     });
     let of_letters = words(line).filter(|word| is_of_letters(word)).count();
-    let numbers = line.split_whitespace().filter(|word| has_digit(word)).count();
     begins && of_letters > 2 && of_letters >= 3 * numbers && !is_of_columns(line)
+}
+
+/// Whether a line is a sentence of Chinese, Japanese or the like, in which names of programs and calls may stand, also first: it has many such letters for
+/// each number, no columns, and no call (`read(3`), of which a name of a file may have such letters, too.
+fn is_in_script_without_blanks(line: &str, numbers: usize) -> bool {
+    let is_written = |letter: &char| matches!(letter, '\u{e00}'..='\u{eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}');
+    let written = line.chars().filter(is_written).count();
+    let is_call = |(at, _): (usize, &str)| {
+        line[..at].ends_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    written > 3 && written >= 4 * numbers && !line.match_indices('(').any(is_call) && !is_of_columns(line)
 }
 
 /// Whether a line that was read may be a row: some formats read any line, and a sentence in front of a fence is none.
@@ -954,6 +968,7 @@ mod tests {
             " * ",
             " * rrqm/s : The number of read requests merged per second",
             "Here's what sda, sdb and others do",
+            "epoll_pwait\u{3001}read\u{3001}write \u{8fd9}\u{4e9b}\u{7cfb}\u{7edf}\u{8c03}\u{7528}\u{90fd}\u{6bd4}\u{8f83}\u{9891}\u{7e41} fdatasync",
             "\u{8bf7}\u{6ce8}\u{610f}\u{ff0c}\u{867d}\u{7136}\u{666e}\u{901a}\u{ff08}\u{672a}\u{805a}\u{5408}\u{ff09}\u{65e5}\u{5fd7}",
         ] {
             assert!(is_aside(line), "{line}");
@@ -971,6 +986,8 @@ mod tests {
             ", , ,",
             "->  :  |   |",
             "0.5 tokio runtime worker sda R",
+            "openat(AT_FDCWD, \"/\u{65e5}\u{5fd7}\u{6587}\u{4ef6}\", O_RDONLY) = x",
+            "06:35:01 cron 7 R 1249 0 - \u{65e5}\u{5fd7}\u{6587}\u{4ef6}",
             // Columns, and cells.
             "Time   Device   Latency   Size",
             "some long name,read,other words here",
