@@ -29,7 +29,8 @@ pub struct Line<'a> {
 /// Calls `each` with every line of a source's files, empty ones too.
 ///
 /// A bad line ends the import, or is left out and counted with `--keep-going`. A last line without an end, which is bad or of which nothing shows
-/// that its last field is whole, was cut off: what is before it is kept, and the case says so ([`ReadLines::may_lack_its_end`]).
+/// that its last field is whole, was cut off: what is before it is kept, and the case says so ([`ReadLines::may_lack_its_end`]). So was a bad last
+/// record with an end that has fewer fields than the one before: who shows a log to others cuts it anywhere.
 pub fn each_line(
     source: &Source,
     sink: &mut Sink,
@@ -102,13 +103,21 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
     let (mut cut_out, mut beside): (Option<Passed>, Option<Passed>) = (None, None);
-    let (mut is_begun, mut is_row, mut page) = (false, false, Page::default());
+    let (mut is_begun, mut page) = (false, Page::default());
     let mut of_host: Option<String> = None;
+    // The last line that was read, and whether it is directly above the one at hand.
+    let (mut above, mut is_directly) = (String::new(), false);
+    // A bad line that is short: it was cut off, if no record follows.
+    let mut short: Option<(String, Bad)> = None;
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
+            if plain > 0 {
+                is_begun = true;
+                above = last_line(&lines.whole()[..used]).into_owned();
+                settle(&mut short, path, sink)?;
+            }
             lines.pass(plain, used);
-            is_begun |= plain > 0;
         }
         if !lines.next_line()? {
             break;
@@ -118,8 +127,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         };
         // Marks of a page may be quoted, too: what is in front of them is passed over first.
         let line = behind(prefix, &shown);
-        let is_behind_row = std::mem::take(&mut is_row);
-        match page.mark(line.text, is_behind_row) {
+        let was_directly = std::mem::take(&mut is_directly);
+        match page.mark(line.text, if was_directly { &above } else { "" }) {
             // What stood there has ended, as with an empty line: a table does not go on behind it. Of a page that is there in part, so may a fence say
             // that seems to begin something.
             Some(_) => {
@@ -139,7 +148,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         }
         if is_cut_out(line.text) {
             Passed::count(&mut cut_out, &lines);
-            is_row = is_behind_row;
+            is_directly = was_directly;
             continue;
         }
         let done = match lines.is_in_doubt && !reader.may_lack_its_end() {
@@ -157,8 +166,9 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
             Ok(()) if line.text.trim_ascii().is_empty() => {}
             Ok(()) => {
-                is_begun = true;
-                is_row = is_like_row(line.text);
+                settle(&mut short, path, sink)?;
+                (is_begun, is_directly) = (true, true);
+                line.text.clone_into(&mut above);
                 if let Some(host) = line.host.filter(|_| !reader.keeps_hosts_apart()) {
                     let first = of_host.get_or_insert_with(|| host.to_owned());
                     if first != host {
@@ -167,14 +177,25 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 }
             }
             Err(RecordError::Fatal(error)) => return Err(error),
-            Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &lines.place(), &bad),
-            Err(RecordError::Bad(bad)) => bad_record(path, &lines.place(), bad, sink)?,
+            Err(RecordError::Bad(bad)) => {
+                settle(&mut short, path, sink)?;
+                if lines.is_cut {
+                    sink.cut(path, &lines.place(), &bad);
+                } else if is_begin_of_row(line.text, &above) {
+                    short = Some((lines.place(), bad));
+                } else {
+                    bad_record(path, &lines.place(), bad, sink)?;
+                }
+            }
         }
         if lines.bytes != told {
             before += lines.bytes - told;
             told = lines.bytes;
             sink.progress(before);
         }
+    }
+    if let Some((place, bad)) = short {
+        sink.cut(path, &place, &bad);
     }
     if let Some(passed) = cut_out {
         let places = counted(passed.count, "place");
@@ -195,6 +216,37 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         );
     }
     Ok(())
+}
+
+/// A short line is a bad record where others follow.
+fn settle(short: &mut Option<(String, Bad)>, path: &Path, sink: &mut Sink) -> Result<(), ImportError> {
+    short
+        .take()
+        .map_or(Ok(()), |(place, bad)| bad_record(path, &place, bad, sink))
+}
+
+fn fields(line: &str) -> usize {
+    let all = line.split(|letter: char| letter.is_whitespace() || letter == ',');
+    all.filter(|field| !field.is_empty()).count()
+}
+
+/// Whether a line may be what is left of a row like the one above it: it has fewer fields, and begins with a digit if that does.
+fn is_begin_of_row(line: &str, above: &str) -> bool {
+    let begins = |line: &str| {
+        line.trim_start()
+            .starts_with(|letter: char| letter.is_ascii_digit())
+    };
+    fields(line) < fields(above) && begins(line) == begins(above)
+}
+
+/// The last of whole lines.
+fn last_line(lines: &[u8]) -> Cow<'_, str> {
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    let begin = lines
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
+    String::from_utf8_lossy(&lines[begin..])
 }
 
 /// Lines that were passed over.
@@ -278,12 +330,12 @@ impl Page {
         self.has_marks && self.open.is_none()
     }
 
-    /// `is_behind_row`: whether it stands directly behind a line that was read as a row.
-    fn mark(&mut self, line: &str, is_behind_row: bool) -> Option<Mark> {
+    /// `above`: the line directly above it, if that was read.
+    fn mark(&mut self, line: &str, above: &str) -> Option<Mark> {
         let line = line.trim();
         let letter = *line.as_bytes().first()?;
         let mark = match letter {
-            b'`' | b'~' => self.fence(letter, line, is_behind_row),
+            b'`' | b'~' => self.fence(letter, line, above),
             b'<' | b'[' => self.tag(line),
             _ => None,
         };
@@ -293,7 +345,7 @@ impl Page {
 
     /// A fence with a language behind it can only begin: if one is open, that was the end of text of which the begin is not in the file. So is a page's
     /// first one without, directly behind a row. Within one, shorter ones and those of the other letter are text.
-    fn fence(&mut self, letter: u8, line: &str, is_behind_row: bool) -> Option<Mark> {
+    fn fence(&mut self, letter: u8, line: &str, above: &str) -> Option<Mark> {
         let length = line.bytes().take_while(|byte| *byte == letter).count();
         let is_bare = line.len() == length;
         if length < 3 || letter == b'`' && line[length..].contains('`') {
@@ -305,7 +357,7 @@ impl Page {
                 Some(Mark::End)
             }
             Some(_) if is_bare => None,
-            None if is_bare && is_behind_row && !self.has_marks => Some(Mark::End),
+            None if is_bare && !self.has_marks && is_like_row(above) => Some(Mark::End),
             _ => {
                 self.open = Some((letter, length));
                 Some(Mark::Begin)
@@ -873,8 +925,8 @@ mod tests {
             let mut seen = 0;
             let done = each_line(&source, &mut sink, |line, _| {
                 seen += u32::from(!line.text.is_empty());
-                let is_record =
-                    line.text.is_empty() || line.text.starts_with(|digit: char| digit.is_ascii_digit());
+                let is_record = line.text.is_empty()
+                    || line.text.starts_with(|digit: char| digit.is_ascii_digit()) && line.text.contains(' ');
                 is_record
                     .then_some(())
                     .ok_or_else(|| Bad::new("", "a number", line.text).into())
@@ -924,6 +976,15 @@ mod tests {
             .unwrap_err()
             .contains("line 1: expected a number, found 'x1 7'"));
         assert!(read("1 a\nx1 7\n").unwrap_err().contains("line 2"));
+        // What was cut off, and what stands below it, is said.
+        for end in ["3\n", "3\n\n", "3\n```\n", "3\n\nThis shows it.\n", "3\n$ \n"] {
+            let said = read(&format!("1 a\n2 b\n{end}")).unwrap();
+            assert!(said.is_empty() || said.contains("what 1 line around"), "{said}");
+        }
+        for damaged in ["1 a\n3\n2 b\n", "1 a\n3\nx1 7\n"] {
+            assert!(read(damaged).unwrap_err().contains("line 2"), "{damaged}");
+        }
+        assert!(read("3\n").is_err() && read("1 a\nx\n").is_err());
         // What may go on is cut off, as a record is.
         assert_eq!(read("1 a\nThis shows it.").unwrap(), "");
         for line in [
@@ -1002,7 +1063,7 @@ mod tests {
         use Mark::{Begin, End};
         let of = |text: &str| -> Vec<Mark> {
             let mut page = Page::default();
-            text.lines().filter_map(|line| page.mark(line, false)).collect()
+            text.lines().filter_map(|line| page.mark(line, "")).collect()
         };
         assert_eq!(
             of("```text\n1\n```\nand\n  ~~~\n2\n~~~~\n"),
@@ -1027,7 +1088,7 @@ mod tests {
             "<pre>\u{e9}",
             "[READ], 1",
         ] {
-            assert_eq!(Page::default().mark(line, true), None, "{line}");
+            assert_eq!(Page::default().mark(line, "1 2 3"), None, "{line}");
         }
     }
 
