@@ -35,6 +35,12 @@ pub fn last_word<'a>(rest: &mut &'a str) -> &'a str {
     &text[begin..]
 }
 
+/// A name that bcc's tools print under Python 3 as bytes, `b'yum'`; a column may have cut off its end.
+pub fn name_of_bytes(text: &str) -> &str {
+    let inside = text.strip_prefix("b'");
+    inside.map_or(text, |name| name.strip_suffix('\'').unwrap_or(name))
+}
+
 /// How many of something: `1 request`, `12 requests`.
 pub fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
@@ -177,6 +183,12 @@ mod tests {
         }
         assert!(time("1s", 1, "lat").unwrap_err().part.contains("lat"));
         assert!(length("-1", 1, "lat").is_err());
+    }
+
+    #[test]
+    fn names_that_python_prints_as_bytes() {
+        let names = ["b'yum'", "b'a long name", "yum", "b", "it's"].map(name_of_bytes);
+        assert_eq!(names, ["yum", "a long name", "yum", "b", "it's"]);
     }
 
     #[test]

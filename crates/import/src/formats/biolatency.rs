@@ -11,6 +11,7 @@ use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::sink::Sink;
+use crate::text::name_of_bytes;
 use crate::ImportError;
 use case::schema::SubjectKind;
 
@@ -158,7 +159,7 @@ fn label_of(what: &str, label: &str) -> String {
     if let Some((disk, flags)) = label.split_once("flags = ") {
         return format!("{} {flags}", disk.trim_end());
     }
-    let label = label.strip_prefix("b'").unwrap_or(label).trim_matches('\'');
+    let label = name_of_bytes(label).trim_matches('\'');
     if what.ends_with("flags") {
         format!("flags {label}")
     } else {

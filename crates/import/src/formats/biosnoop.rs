@@ -9,7 +9,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{counted, integer, last_word, length, sectors, time, word};
+use crate::text::{counted, integer, last_word, length, name_of_bytes, sectors, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -233,7 +233,7 @@ impl<'a> Row<'a> {
         }
         // bpftrace's latency begins with the request: what it waited in the queue is in it.
         row.queue_ns = row.queue_ns.filter(|_| !row.is_ms);
-        row.comm = rest.trim();
+        row.comm = name_of_bytes(rest.trim());
         if let (Some(major), Some(minor)) = numbers {
             row.disk = device_name((major, minor));
         }
@@ -260,7 +260,7 @@ impl<'a> Row<'a> {
             "PID" => self.pid = Some(integer::<i32>(field, "PID")?).filter(|pid| *pid > 0),
             // bcc and libbpf-tools print so what is no disk that they know.
             "DISK" if matches!(field, "Unknown" | "<unknown>" | "?") => {}
-            "DISK" => self.disk = field.to_owned(),
+            "DISK" => self.disk = name_of_bytes(field).to_owned(),
             "MAJOR" => numbers.0 = Some(integer(field, "MAJOR")?),
             "MINOR" => numbers.1 = Some(integer(field, "MINOR")?),
             "T" => self.kind = field,
@@ -487,6 +487,16 @@ mod tests {
             "lost dog 1 2 3",
         ];
         assert_eq!(all.map(lost), [Some(12), Some(7), Some(3), None]);
+    }
+
+    #[test]
+    fn names_may_be_printed_as_bytes() {
+        let columns: Vec<String> = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)"
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
+        let row = Row::parse("0.004183 b'jbd2/sda1' 2617 b'sda' W 113638 8192 5.49", &columns).unwrap();
+        assert_eq!((row.comm, row.disk.as_str()), ("jbd2/sda1", "sda"));
     }
 
     #[test]

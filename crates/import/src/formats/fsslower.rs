@@ -10,7 +10,7 @@ use crate::lines::Lines;
 use crate::prefix;
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{counted, integer, length, scaled, time, word};
+use crate::text::{counted, integer, length, name_of_bytes, scaled, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -120,6 +120,7 @@ fn fields(text: &str, has_place: bool) -> Option<[&str; 8]> {
 /// The smallest threshold that the tools can have.
 const THRESHOLD_NS_MIN: i64 = 1_000_000;
 
+#[derive(Default)]
 struct Reader {
     /// Nanoseconds of a unit of ENDTIME; None: text.
     csv_unit_ns: Option<i64>,
@@ -234,8 +235,8 @@ impl Reader {
     ) -> Result<OpRow, Bad> {
         let op = kind(letter).ok_or_else(|| Bad::new("column T", "R, W, O, S, F or G", letter))?;
         let mut row = one_stage_op(end_ns - latency_ns, latency_ns, op, Stage::Fs);
-        row.comm = sink.name_if(comm);
-        row.file = sink.name_if(file);
+        row.comm = sink.name_if(name_of_bytes(comm));
+        row.file = sink.name_if(name_of_bytes(file));
         row.pid = Some(integer(pid, "PID")?);
         let bytes: i64 = match bytes {
             ALL_BYTES => -1,
@@ -266,16 +267,9 @@ impl Reader {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader {
-        csv_unit_ns: None,
-        is_relative: false,
-        is_told: false,
-        day_ns: 0,
-        last_ns: 0,
-        places: 0,
         threshold_ns: largest_threshold(source)?,
-        below_threshold: 0,
-        no_time: 0,
         fastest_ns: i64::MAX,
+        ..Reader::default()
     };
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
@@ -430,5 +424,11 @@ mod tests {
             "{:?}",
             summary.missing
         );
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let words = ["b'yum'", "77726", "S", "0", "b'packages.db-journal'"];
+        let row = Reader::default().op(9, 5, words, &mut sink).unwrap();
+        let expected = ["yum", "packages.db-journal"].map(|name| Some(sink.name(name)));
+        assert_eq!([row.comm, row.file], expected);
     }
 }

@@ -7,7 +7,7 @@ use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::sink::Sink;
-use crate::text::{last_word, number};
+use crate::text::{last_word, name_of_bytes, number};
 use crate::ImportError;
 use case::schema::SubjectKind;
 
@@ -90,13 +90,9 @@ impl Reader {
             self.intervals.next();
         } else if is_label(text) {
             self.flush(sink)?;
-            // As Python prints names: `'eth0'`, `b'eth0'`.
+            // Python prints `'eth0'`, too.
             let label = text.split_once(" = ").map_or("", |(_, label)| label);
-            self.label = label
-                .strip_prefix("b'")
-                .unwrap_or(label)
-                .trim_matches('\'')
-                .to_owned();
+            self.label = name_of_bytes(label).trim_matches('\'').to_owned();
             self.intervals.next_if_seen(&self.label);
         } else if let Some(unit_ns) = bcc_unit(text) {
             self.flush(sink)?;
