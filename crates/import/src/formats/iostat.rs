@@ -10,7 +10,7 @@ use super::snapshots::is_beside;
 use super::stamps::{moment, stamp_ns};
 use super::sysstat_lines::{
     indent_of, iostat_header, is_comment, is_header, is_mean, is_meant_as_moment, is_of_unix,
-    is_title_of_unix, sar_header, softly_broken, western, without_header,
+    is_title_of_script, is_title_of_unix, sar_header, softly_broken, western, without_header,
 };
 use super::sysstat_rows;
 use crate::clock::Clock;
@@ -57,15 +57,18 @@ fn of_sar(head: &Head) -> Option<&'static str> {
     is_xml.then_some("XML of sadf")
 }
 
+/// Lines above that of the system.
+const LINES_ABOVE_MAX: usize = 2;
+
 fn recognise(head: &Head) -> bool {
     if of_sar(head).is_some() || without_header(head).is_some() {
         return true;
     }
-    // In a day of `sar -A` the devices come after what is looked at.
+    // In a day of `sar -A` the devices come after what is looked at. A script that ran it may say something first.
     let begins = head
         .filled_lines()
-        .next()
-        .is_some_and(|line| line.starts_with("Linux "));
+        .take(LINES_ABOVE_MAX + 1)
+        .any(|line| line.starts_with("Linux "));
     head.has_line(|line| {
         let line = western(line);
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -380,7 +383,7 @@ impl Reader {
         if matches!(self.table, Table::Iostat | Table::Sar) && sysstat_rows::are_columns(words) {
             self.header_goes_on(words, text)?;
         } else if self.table == Table::Sar && is_comment(words) {
-        } else if self.table == Table::Sar && is_header(words) {
+        } else if self.table == Table::Sar && (is_header(words) || is_title_of_script(words)) {
             self.table = Table::Other;
         } else if self.table == Table::Other || is_mean(words) || words.contains(&"LINUX") {
             self.means += u64::from(self.table == Table::Sar && is_mean(words));
@@ -922,6 +925,32 @@ mod tests {
     fn what_a_comment_says_of_columns_is_no_row() {
         let log = " * iostat -x\nDevice: rrqm/s r/s w/s await %util\nsda 1.00 2.00 3.00 4.00 5.00\n * \n * rrqm/s : The number of read requests merged per second\n";
         assert_eq!(samples(log), Ok(1));
+    }
+
+    #[test]
+    fn a_script_may_name_the_tables_of_sar() {
+        let table = "22:43:18          DEV       tps  rd_sec/s  wr_sec/s  avgrq-sz  avgqu-sz     await     svctm     %util\n\
+            22:43:19          sda      1.00      8.00      0.00      8.00      0.00      2.00      1.00      0.10\n";
+        let cpu = "22:43:18        CPU      %usr     %nice      %sys\n22:43:19        all      0.50      0.00      0.00\n";
+        let system =
+            "connect_db ..... OK!\nLinux 3.16.0-51-generic (ubuntu-vm)  11/05/15  _x86_64_  (2 CPU)\n";
+        let rest =
+            "print_net_dev_stats\n\n22:43:18        IFACE   rxpck/s\n22:43:19           lo      0.00\n";
+        // What is looked at may end in front of the devices.
+        let begin = Head {
+            name: "log".into(),
+            bytes: format!("{system}print_cpu_stats\n\n{cpu}").into_bytes(),
+        };
+        assert!(recognise(&begin));
+        assert_eq!(
+            samples(&format!(
+                "{system}print_cpu_stats\n\n{cpu}print_disk_stats\n\n{table}{rest}"
+            )),
+            Ok(1)
+        );
+        assert!(samples(&format!("{system}\n{table}sd1\n{rest}"))
+            .unwrap_err()
+            .contains("line 6"));
     }
 
     #[test]

@@ -151,6 +151,12 @@ pub fn is_comment(words: &[&str]) -> bool {
     words.get(1) == Some(&"COM") || words.get(2) == Some(&"COM") && matches!(words[1], "AM" | "PM")
 }
 
+/// A script's name for the table that follows, `print_net_dev_stats`, by itself.
+pub fn is_title_of_script(words: &[&str]) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    matches!(words, [word] if word.contains('_') && word.bytes().all(is_of_name))
+}
+
 /// A line of sar that names the columns of another table: nothing after its time is a number.
 pub fn is_header(words: &[&str]) -> bool {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
