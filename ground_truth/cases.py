@@ -820,7 +820,12 @@ TRUTHS: dict[str, Truth] = {
         "over_represented", True, traits.slow_size, status="slow", kind="request_shape", name="size 64 KiB"
     ),
     "slow_thread": Truth(
-        "over_represented", True, traits.slow_thread, status="slow", kind="process", name="thread 4303 of worker-3"
+        "over_represented",
+        True,
+        traits.slow_thread,
+        status="slow",
+        kind="process",
+        name="thread 4303 of worker-3",
     ),
     "any_operation": Truth("over_represented", False, traits.any_operation, status="slow", kind="stage"),
     "paused_mixed_sizes": Truth(

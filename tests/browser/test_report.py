@@ -233,7 +233,13 @@ def check_waterfall(page: Any, falls: list[dict[str, Any]]) -> None:
     assert marks(page, "worst", "tr[data-waterfall]") == len(falls)
 
 
-@pytest.mark.parametrize("name", CASES)
+#: The others come with `make test-long`.
+EACH_TIME = {"tail", "stopped", "app_only", "hostile"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in EACH_TIME else pytest.mark.slow) for name in CASES]
+)
 def test_every_picture_is_drawn(
     name: str, report: Callable[..., Path], open_page: Callable[..., Any]
 ) -> None:

@@ -23,7 +23,6 @@ SHORT = [row for row in ROWS if row.place in row.fault.short_places]
 EACH_TIME = {
     "io-limit/memory",
     "cpu-limit/memory",
-    "readahead/memory",
 }
 
 

@@ -33,6 +33,7 @@ def recorded(whodisk: Run, work: Path, fault: str) -> Path:
     return work / "a.case"
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_who_finds_the_disk_asleep_waits_for_it_to_wake(whodisk: Run, work: Path) -> None:
     verdict = solve(recorded(whodisk, work, "any sleep 100ms 25ms"))

@@ -192,7 +192,7 @@ mod tests {
             &group.join("memory.stat"),
             "anon 5\nworkingset_refault_anon 9\nworkingset_refault_file 3\n",
         );
-        assert_eq!(hierarchy.limited(1e6), [group.clone()]);
+        assert_eq!(hierarchy.limited(1e6), std::slice::from_ref(&group));
         let readings = hierarchy.read(&group);
         let expected = [
             ("memory_limit_bytes", 1000.0),
