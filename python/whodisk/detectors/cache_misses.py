@@ -70,12 +70,14 @@ FROM ({touches_sql(context)}) AS t"""
     if not seen_again and again + cold + ahead < CACHE_MISSES_MIN:
         return result
     account = page_cache(context)
-    group = account.group if account is not None else None
     # Of a group at its limit, what the recording saw being read before tells more than the kernel's count, if it is more.
-    counted_more = account is None or again <= account.refaulted_part * (again + cold + ahead)
-    if account is not None and account.is_limited and (group is None or counted_more):
+    if (
+        account is not None
+        and account.is_limited
+        and (account.group is None or again <= account.refaulted_part * (again + cold + ahead))
+    ):
         result.candidates += _of_a_group(context, account)
-    elif seen_again or group is not None:
+    elif seen_again or (account is not None and account.group is not None):
         result.candidates += _read_again(context, account, again, kept)
     return result
 

@@ -108,6 +108,11 @@ def of_presence(
     )
 
 
+def leave_device(who: str) -> str:
+    """What to do about who keeps a device busy."""
+    return f"Let {who} work at another time, on another device, or less at once: io.weight or io.max for its group, ionice -c3."
+
+
 def leave_cpu(who: str, pid: int | None = None) -> str:
     """What to do about who has the CPU. In which class of the scheduler it runs is not recorded."""
     process = "PID" if pid is None else str(pid)

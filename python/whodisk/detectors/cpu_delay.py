@@ -200,10 +200,9 @@ def _explained(context: Context, tids: list[int]) -> Bools:
 
 def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     """Many short waits while another process had the CPU."""
-    many = _many(context, hog, tids)
-    if many is not None:
-        return many
-    return _slower_tail(context, hog, tids, SHORT_WAIT_NS, SHARE_OF_LATENCY_FLOOR)
+    return _many(context, hog, tids) or _slower_tail(
+        context, hog, tids, SHORT_WAIT_NS, SHARE_OF_LATENCY_FLOOR
+    )
 
 
 def _many(context: Context, hog: Hog | None, tids: list[int], hogs: Sequence[Hog] = ()) -> Candidate | None:

@@ -99,7 +99,8 @@ def hogs_of(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
             else names.setdefault((pid, own), _process(case, pid, thread))
         )
         of_name.setdefault((name, own), []).append(row)
-    hogs = [_hog(context, name, own, its, total) for (name, own), its in of_name.items()]
+    serving = serving_pids(context)
+    hogs = [_hog(context, name, own, its, total, serving) for (name, own), its in of_name.items()]
     return sorted(hogs, key=lambda hog: -hog.share)
 
 
@@ -108,7 +109,9 @@ def _process(case: Case, pid: int, thread: str) -> str:
     return str((case.system.get("processes") or {}).get(str(pid), thread))
 
 
-def _hog(context: Context, name: str, own: bool, rows: list[Row], total: float) -> Hog:
+def _hog(
+    context: Context, name: str, own: bool, rows: list[Row], total: float, serving: frozenset[int]
+) -> Hog:
     first, pids = rows[0], sorted({row["cause_pid"] for row in rows if isinstance(row["cause_pid"], int)})
     thread = str(first["cause"])
     return Hog(
@@ -116,7 +119,7 @@ def _hog(context: Context, name: str, own: bool, rows: list[Row], total: float) 
         threads=tuple(sorted({str(row["cause"]) for row in rows})),
         share=sum(float(row["waited_ns"] or 0) for row in rows) / total,
         own=own,
-        serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving_pids(context),
+        serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving,
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
         namesake=int(pids[0]) if pids and not own and name in context.own_programs[0] else None,
         more=len(pids) - 1,

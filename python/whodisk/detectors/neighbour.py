@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import leave_device
 from whodisk.detectors.shared_devices import SAME_DEVICE, disks_below, shared_devices, where_at
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
@@ -264,8 +265,7 @@ def _candidate(context: Context, near: Near, devices: list[str], where: str) -> 
             evidence(context.case, "other programs on the same devices", programs_sql(context, devices))
         ],
         refute=f"Stop {near.comm} for a while: operations that stay slow are not its.",
-        remedy=f"Let {near.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, "
-        "ionice -c3.",
+        remedy=leave_device(near.comm),
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "device"), ("stage", "queue")),

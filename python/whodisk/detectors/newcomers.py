@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whodisk import words
-from whodisk.detectors.shared_devices import SAME_DEVICE, disks_below, where_at
+from whodisk.detectors.shared_devices import disk_asked, disks_below, on_disk
 from whodisk.detectors.thresholds import NEWCOMER_IN_FLIGHT_MIN, NEWCOMER_OFF_MAX, NEWCOMER_OUTSIDE
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
@@ -18,7 +18,7 @@ class Newcomer:
     """A program, and what it asked for."""
 
     comm: str
-    #: The device that it mostly asked.
+    #: The device that it mostly asked; in words, with what lies on it.
     device: str
     where: str
     requests: int
@@ -28,9 +28,8 @@ class Newcomer:
     @property
     def said(self) -> str:
         """A sentence."""
-        there = self.device if self.where == SAME_DEVICE else self.where
         return (
-            f" At that moment {self.comm} began to use {there}: {words.things(self.requests, 'request')}, "
+            f" At that moment {self.comm} began to use {self.where}: {words.things(self.requests, 'request')}, "
             f"{words.significant(self.in_flight, 2)} in flight on average."
         )
 
@@ -59,7 +58,7 @@ WHERE comm NOT IN ({own_sql(context)}) GROUP BY 1 ORDER BY 3 DESC, 1"""
             and stayed
             and not is_kernel_thread(context.case, comm)
         ):
-            where = where_at(context, list(devices), below, comm)
-            device = devices[0] if where == SAME_DEVICE else where.split(",")[0]
+            disk = disk_asked(context, list(devices), below, comm)
+            device, where = (devices[0], devices[0]) if disk is None else (disk, on_disk(disk, below))
             return Newcomer(comm, device, where, int(row["requests"] or 0), in_flight)
     return None

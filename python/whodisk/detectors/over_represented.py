@@ -101,8 +101,13 @@ def run(context: Context) -> Result:
     kind = None if "time" in shared.traits else TRAITS[shared.traits[0]][1]
     # A device does not know whose a request is. One of two threads has most of anything: it reads, and the other one writes.
     half = stage in BELOW and shared.traits == ("thread",) and shared.chance > TRAIT_THREAD_CHANCE_MAX
-    alone = shared.traits == ("thread",) and _is_its_process(context, shared.values[0])
-    if kind is None or half or alone or shared.p_value >= TRAIT_P_MAX or _is_of_a_device(context, shared):
+    if (
+        kind is None
+        or half
+        or shared.p_value >= TRAIT_P_MAX
+        or _is_of_a_device(context, shared)
+        or _is_its_process(context, shared)
+    ):
         result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
             result.observed.append(sentence)
@@ -111,11 +116,13 @@ def run(context: Context) -> Result:
     return result
 
 
-def _is_its_process(context: Context, tid: str) -> bool:
+def _is_its_process(context: Context, shared: Shared) -> bool:
     """Whether a thread makes all operations of its process: then it suffers, as a program does, and differs from none of its own."""
+    if shared.traits != ("thread",):
+        return False
     rows = context.case.rows(
         f"""SELECT count(DISTINCT tid) AS threads FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL
-AND pid IN (SELECT pid FROM measured WHERE layer = '{context.layer}' AND tid = {int(tid)} AND pid > 0)"""
+AND pid IN (SELECT pid FROM measured WHERE layer = '{context.layer}' AND tid = {int(shared.values[0])} AND pid > 0)"""
     )
     return int(rows[0]["threads"] or 0) == 1
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import leave_device
 from whodisk.detectors.thresholds import (
     ARM_REQUESTS_MIN,
     SEEN_P99_RATIO_MIN,
@@ -153,7 +154,7 @@ def _candidate(context: Context, guest: Guest, table: str) -> Candidate | None:
 
 def _remedy(guest: Guest, has_arm: bool) -> str:
     if not has_arm:
-        return f"Let {guest.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, ionice -c3."
+        return leave_device(guest.comm)
     return (
         f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
         "(io.weight for its group and ionice -c3 help little, as each jump costs the same)."

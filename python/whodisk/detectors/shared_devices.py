@@ -51,12 +51,21 @@ def disks_below(context: Context, devices: list[str]) -> dict[str, str]:
 
 def where_at(context: Context, devices: list[str], below: dict[str, str], comm: str) -> str:
     """Where a program works: on the same devices as the judged one, or on a disk below one of them; as the object of a sentence."""
+    disk = disk_asked(context, devices, below, comm)
+    return SAME_DEVICE if disk is None else on_disk(disk, below)
+
+
+def on_disk(disk: str, below: dict[str, str]) -> str:
+    """A disk below a loop device, as the object of a sentence."""
+    return f"{disk}, on which the file of {below[disk]} lies"
+
+
+def disk_asked(context: Context, devices: list[str], below: dict[str, str], comm: str) -> str | None:
+    """The disk below one of these devices that a program mostly asks for something; None if it asks one of them itself."""
     listed = ", ".join(map(quoted, (*devices, *below))) or "NULL"
     rows = context.case.rows(
         f"""SELECT device FROM (SELECT {program_sql(context)} AS comm, device FROM block_ops) AS requests
 WHERE comm = {quoted(comm)} AND device IN ({listed}) GROUP BY 1 ORDER BY count(*) DESC, 1"""
     )
     asked = [str(row["device"]) for row in rows]
-    if not asked or any(device in devices for device in asked):
-        return SAME_DEVICE
-    return f"{asked[0]}, on which the file of {below[asked[0]]} lies"
+    return None if not asked or any(device in devices for device in asked) else asked[0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
+from whodisk.detectors.candidates import leave_device
 from whodisk.detectors.newcomers import newcomer
 from whodisk.detectors.thresholds import (
     SINCE_CELL_MIN,
@@ -303,7 +304,7 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         refute=f"Stop {came.comm} for a while: if requests take as long, its own cost nothing."
         if came is not None
         else "Repeat the run from the same state: if the change comes at another time, or never, something else made it.",
-        remedy=f"Let {came.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, ionice -c3."
+        remedy=leave_device(came.comm)
         if came is not None
         else "Find out what happened at that moment: an update, temperature, a region that ran full, credits of a virtual disk that were spent, the link "
         "(lspci -vv), the kernel's log.",

@@ -190,9 +190,10 @@ def asleep_besides(time: ThreadTime) -> str:
 def _few(context: Context, calls_sql: str, calls: Calls) -> str:
     """Which few of these calls hold most of their time; empty where no few do: then it is their number that counts."""
     mean_ns = calls.held_ns / calls.count
+    beyond = f"FILTER (latency_ns > {FEW_CALLS_BEYOND * mean_ns!r})"
     row = context.case.rows(
-        f"""SELECT count(*) AS n, sum(latency_ns) AS few_ns, (SELECT sum(latency_ns) FROM measured WHERE layer = '{context.layer}' AND {calls_sql}) AS all_ns
-FROM measured WHERE layer = '{context.layer}' AND {calls_sql} AND latency_ns > {FEW_CALLS_BEYOND * mean_ns!r}"""
+        f"""SELECT count(*) {beyond} AS n, sum(latency_ns) {beyond} AS few_ns, sum(latency_ns) AS all_ns
+FROM measured WHERE layer = '{context.layer}' AND {calls_sql}"""
     )[0]
     few, few_ns, all_ns = (float(row[name] or 0) for name in ("n", "few_ns", "all_ns"))
     if few == 0 or 2 * few_ns < all_ns:

@@ -113,21 +113,27 @@ def synced_mount_of(context: Context, op_ids: Ints) -> str | None:
     )
     if mount is None:
         return None
-    ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
     row = context.case.rows(
         f"""SELECT count(*) AS n, count(*) FILTER (op IN {("write", *NAMESPACE_OPS)}) AS changing
-FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids})"""
+FROM measured WHERE layer = '{context.layer}' AND op_id IN ({_looked_up_sql(op_ids)})"""
     )[0]
     return mount if 2 * int(row["changing"] or 0) > int(row["n"] or 0) else None
+
+
+def _looked_up_sql(op_ids: Ints) -> str:
+    """Evenly spread ones of these, few enough to be named in a query."""
+    return (
+        ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
+        or "NULL"
+    )
 
 
 def _mount_of(context: Context, op_ids: Ints, wanted: Collection[str]) -> str | None:
     """The mount point that most of these operations' files are on, if it is one of the wanted ones."""
     if not wanted or "file" not in context.case.columns.get(f"ops/{context.layer}", frozenset()):
         return None
-    ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
     rows = context.case.rows(
-        f"SELECT coalesce(file, '') AS file FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids or 'NULL'})"
+        f"SELECT coalesce(file, '') AS file FROM measured WHERE layer = '{context.layer}' AND op_id IN ({_looked_up_sql(op_ids)})"
     )
     mounts = {*wanted, *(context.case.system.get("mounts") or {})}
     of_files = [mount_point_of(str(row["file"]), mounts) for row in rows]
