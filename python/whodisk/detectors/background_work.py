@@ -12,7 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
-from whodisk.detectors.shared_devices import disks_below, shared_devices, where_at
+from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
@@ -57,7 +57,8 @@ def run(context: Context) -> Result:
         everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
         work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
         result.candidates += [
-            _candidate(context, bins, devices, w, where_at(context, shared, below, w.comm)) for w in work
+            _candidate(context, bins, devices, w, where(disk_asked(context, shared, below, w.comm), below))
+            for w in work
         ]
     return result
 

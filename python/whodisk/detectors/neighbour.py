@@ -14,7 +14,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import leave_device
-from whodisk.detectors.shared_devices import SAME_DEVICE, disks_below, shared_devices, where_at
+from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
     NEIGHBOUR_BLOCKS_MIN,
@@ -107,14 +107,14 @@ def run(context: Context) -> Result:
     operations = _operations(context)
     for row in programs:
         comm = str(row["comm"])
-        where = where_at(context, shared, below, comm)
-        on = shared if where == SAME_DEVICE else [*below]
+        disk = disk_asked(context, shared, below, comm)
+        on = shared if disk is None else [*below]
         begun = context.case.arrays(_begun_sql(context, on, comm))["start_ns"].astype(np.int64)
         near = _near(operations, comm, begun, typical_ns)
         if near is not None:
             # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
             near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
-            result.candidates.append(_candidate(context, near, asked, where))
+            result.candidates.append(_candidate(context, near, asked, where(disk, below)))
     return result
 
 

@@ -9,9 +9,6 @@ from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
 
-#: Where a program works that asks one of them for something.
-SAME_DEVICE = "the same device"
-
 
 def shared_devices(context: Context) -> list[str]:
     """Devices that the judged program makes requests to, but for those on which next to none of its time passes.
@@ -49,10 +46,9 @@ def disks_below(context: Context, devices: list[str]) -> dict[str, str]:
     return {below[1]: device for device, below in found.items() if below and below[1] not in devices}
 
 
-def where_at(context: Context, devices: list[str], below: dict[str, str], comm: str) -> str:
-    """Where a program works: on the same devices as the judged one, or on a disk below one of them; as the object of a sentence."""
-    disk = disk_asked(context, devices, below, comm)
-    return SAME_DEVICE if disk is None else on_disk(disk, below)
+def where(disk: str | None, below: dict[str, str]) -> str:
+    """Where a program works that mostly asks this disk below a loop device (`disk_asked`), or the same devices as the judged one: as the object of a sentence."""
+    return "the same device" if disk is None else on_disk(disk, below)
 
 
 def on_disk(disk: str, below: dict[str, str]) -> str:

@@ -69,7 +69,7 @@ def page_cache(context: Context) -> PageCache | None:
     names = ", ".join(f"'{name}'" for name in (*_COUNTED.values(), _FREE))
     samples = context.case.rows(
         f"""SELECT metric, time_ns, value,
-  value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY metric ORDER BY time_ns), time_ns - 1000000000)) / 1e9 AS grown
+  {_grown_sql("metric")} AS grown
 FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000} ORDER BY time_ns"""
     )
     free = [float(row["value"] or 0) for row in samples if row["metric"] == _FREE]
@@ -98,6 +98,11 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
     )
 
 
+def _grown_sql(series: str) -> str:
+    """By how much a counter has grown since the sample before, of rows that hold its rate; the first sample tells of a second."""
+    return f"value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY {series} ORDER BY time_ns), time_ns - 1000000000)) / 1e9"
+
+
 def _group_at_its_limit(context: Context, refaulted: float) -> Group | None:
     """Of nested groups it is the tightest one that is full: what is counted for it is counted for those above it, too."""
     survey = context.survey
@@ -105,7 +110,7 @@ def _group_at_its_limit(context: Context, refaulted: float) -> Group | None:
         f"""SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') AS most, max(value) FILTER (metric = 'memory_used_bytes') AS used,
   sum(value) FILTER (metric = 'refaulted_file_bytes_per_s') AS refaulted
 FROM (SELECT subject, metric, CASE WHEN metric = 'refaulted_file_bytes_per_s'
-    THEN value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY subject, metric ORDER BY time_ns), time_ns - 1000000000)) / 1e9 ELSE value END AS value
+    THEN {_grown_sql("subject, metric")} ELSE value END AS value
   FROM series WHERE kind = 'cgroup' AND metric IN ('memory_limit_bytes', 'memory_used_bytes', 'refaulted_file_bytes_per_s')
     AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000}) AS sampled
 GROUP BY 1 HAVING used >= {GROUP_FULL_MIN} * most AND refaulted > 0 AND refaulted >= {REFAULTED_MIN} * {refaulted!r} ORDER BY 2, 1 LIMIT 1"""

@@ -40,8 +40,6 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
         memory_bytes: host.whole("memory"),
         virtualization: "none".into(),
         kernel_threads: KERNEL_THREADS.map(str::to_owned).into(),
-        processes: BTreeMap::new(),
-        dirty_limits: BTreeMap::new(),
         ..SystemMeta::default()
     };
     let drives = plan.scenario.drive_names();

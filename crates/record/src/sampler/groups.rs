@@ -46,19 +46,8 @@ impl Hierarchy {
 
     /// Where the first version has the controller, the second has not.
     fn of(mounts: &str) -> Option<Hierarchy> {
-        let mount = |version: &str, controller: &str| {
-            mounts.lines().find_map(|line| {
-                let (before, after) = line.split_once(" - ")?;
-                let mut after = after.split(' ');
-                let (kind, options) = (after.next()?, after.nth(1)?);
-                let has = controller.is_empty() || options.split(',').any(|option| option == controller);
-                (kind == version && has)
-                    .then(|| before.split(' ').nth(4))
-                    .flatten()
-            })
-        };
-        let first = mount("cgroup", "memory").map(|mount| (mount, FIRST_VERSION));
-        let found = first.or_else(|| Some((mount("cgroup2", "")?, SECOND_VERSION)));
+        let first = mount_of(mounts, Some("memory")).map(|mount| (mount, FIRST_VERSION));
+        let found = first.or_else(|| Some((mount_of(mounts, None)?, SECOND_VERSION)));
         found.map(|(mount, (limits, usage, refaults))| Hierarchy {
             mount: mount.into(),
             limits,
@@ -131,6 +120,20 @@ impl Hierarchy {
         let begin = (least..path.len()).find(|at| path.is_char_boundary(*at));
         format!("{CUT}{}", &path[begin.unwrap_or(path.len())..])
     }
+}
+
+/// Where the first version's hierarchy with this controller is mounted, or, without one, the second version's; of `/proc/self/mountinfo`.
+pub fn mount_of<'a>(mounts: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1)?);
+        let is_it = match controller {
+            None => kind == "cgroup2",
+            Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
+        };
+        is_it.then(|| before.split(' ').nth(4)).flatten()
+    })
 }
 
 fn number(path: &Path) -> Option<f64> {

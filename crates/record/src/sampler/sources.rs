@@ -2,6 +2,7 @@
 //!
 //! Sources: proc(5) (stat, diskstats), Documentation/admin-guide/iostats.rst, Documentation/accounting/psi.rst,
 //! Documentation/scheduler/sched-bwc.rst (cpu.stat), Documentation/admin-guide/cgroup-v2.rst, mm/vmstat.c (vmstat_text), mm/workingset.c.
+use super::groups::mount_of;
 use case::schema::SubjectKind;
 use std::path::{Path, PathBuf};
 
@@ -252,16 +253,7 @@ fn cpu_stat(groups: &str, mounts: &str) -> Option<PathBuf> {
         if !second_version && !controllers.split(',').any(|controller| controller == "cpu") {
             continue;
         }
-        let mount = mounts.lines().find_map(|mount| {
-            let (before, after) = mount.split_once(" - ")?;
-            let mut after = after.split(' ');
-            let (kind, options) = (after.next()?, after.nth(1)?);
-            let matches = match second_version {
-                true => kind == "cgroup2",
-                false => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
-            };
-            matches.then(|| before.split(' ').nth(4)).flatten()
-        });
+        let mount = mount_of(mounts, (!second_version).then_some("cpu"));
         if let Some(mount) = mount {
             return Some(
                 Path::new(mount)
