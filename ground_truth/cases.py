@@ -1255,6 +1255,19 @@ TRUTHS: dict[str, Truth] = {
         name="ram",
         because_of="the page cache was dropped",
     ),
+    "own_drops": Truth("cache_misses", False, others.own_drops, says="That is its own doing"),
+    "drops_of_another": Truth(
+        "cache_misses", True, others.drops_of_another, status="slow", kind="process", name="backup"
+    ),
+    "drops_unseen": Truth(
+        "cache_misses",
+        True,
+        others.drops_unseen,
+        status="slow",
+        kind="cache_tier",
+        name="ram",
+        because_of="dropped at somebody's request",
+    ),
     "machine_too_small": Truth("cache_misses", False, others.machine_too_small),
     "read_for_the_first_time": Truth("cache_misses", False, others.read_for_the_first_time),
     "warming_cache": Truth("cache_misses", False, others.warming_cache, says="The cache was warming up"),

@@ -216,9 +216,11 @@ def _paged(
     drops: float = 0.0,
     free_bytes: float = 8e9,
     groups: Mapping[str, tuple[float, float]] | None = None,
+    asked: tuple[str, int] | None = None,
 ) -> Path:
     """Reads of single pages, 3 s of them; what the kernel counts of its page cache meanwhile: `refaulted` and `evicted` are parts of what the disk reads,
-    `drops` were made in the second second. `groups`: limits of control groups, and what they use of them; all that is read again is theirs."""
+    `drops` were made in the second second. `groups`: limits of control groups, and what they use of them; all that is read again is theirs.
+    `asked`: who has all pages of the file dropped, and before every how many reads."""
     count, page, second = len(places), 4096, 1_000_000_000
     start = np.arange(count, dtype=np.int64) * (3 * second // count)
     wait = np.where(missed, 90_000, 0).astype(np.int64)
@@ -234,6 +236,31 @@ def _paged(
         "offset_bytes": places * page,
         "file": "/data/a.db",
     }
+    if asked is not None:
+        by, every = asked
+        before = np.arange(every, count, every)
+        calls = {name: np.broadcast_to(np.asarray(value), count) for name, value in calls.items()}
+        calls["comm"], calls["pid"] = np.full(count, "reader"), np.full(count, 100)
+        own = by == "reader"
+        dropped = {
+            "op_id": APP_ID_BASE + count + np.arange(len(before)),
+            "op": "drop",
+            "start_ns": start[before] - 4_000,
+            "latency_ns": 3_000,
+            "fs_ns": 3_000,
+            "device_ns": 0,
+            "offset_bytes": 0,
+            "size_bytes": 0,
+            "comm": by,
+            "pid": 100 if own else 200,
+            "tid": 101 if own else 201,
+        }
+        calls = {
+            name: np.concatenate(
+                (value, np.broadcast_to(np.asarray(dropped.get(name, value[0])), len(before)))
+            )
+            for name, value in calls.items()
+        }
     at = np.flatnonzero(missed)
     requests = {
         **common,
@@ -311,6 +338,26 @@ def emptied_cache(seed: int, path: Path) -> Path:
     """1,500 pages, sent four times over by sendfile: after the second time somebody empties the cache."""
     turn = np.arange(6000) // 1500
     return _paged(path, op="copy", places=np.arange(6000) % 1500, missed=turn % 2 == 0, drops=1.0)
+
+
+def _dropped(path: Path, asked: tuple[str, int] | None) -> Path:
+    """1,500 pages, read four times over, and each time fetched again, while the kernel evicts nothing for want of memory."""
+    return _paged(path, op="read", places=np.arange(6000) % 1500, missed=np.ones(6000, np.bool_), asked=asked)
+
+
+def own_drops(seed: int, path: Path) -> Path:
+    """The reader has the pages dropped before each time, as fio does whenever it opens a file."""
+    return _dropped(path, ("reader", 1500))
+
+
+def drops_of_another(seed: int, path: Path) -> Path:
+    """A tool that backs the file up has them dropped."""
+    return _dropped(path, ("backup", 1500))
+
+
+def drops_unseen(seed: int, path: Path) -> Path:
+    """Somebody has them dropped whose calls were not recorded."""
+    return _dropped(path, None)
 
 
 def group_too_small(seed: int, path: Path) -> Path:

@@ -295,6 +295,7 @@ PLURALS = {
     "truncate": "truncations",
     "allocate": "allocations",
     "fault": "page faults",
+    "drop": "cache drops",
 }
 
 

@@ -133,6 +133,10 @@ for n in range(11):
 for n in range(7):
     os.symlink("to", f"f{n}", dir_fd=folder)
     os.truncate(f"{root}/file", n)
+file = os.open("file", os.O_RDONLY, dir_fd=folder)
+for n in range(5):
+    os.posix_fadvise(file, n << 12, 4096, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 try:
     os.unlink(f"{root}/none")
 except FileNotFoundError:
@@ -153,7 +157,7 @@ def test_calls_on_names_are_told_by_kind_and_name(whodisk: Run, work: Path) -> N
         rows = case.rows(
             f"SELECT op, count(*) AS n {told} AND op NOT IN ('open', 'read') GROUP BY 1 ORDER BY 1"
         )
-        expected = [("link", 7), ("mkdir", 51), ("rename", 13), ("truncate", 7), ("unlink", 12)]
+        expected = [("drop", 5), ("link", 7), ("mkdir", 51), ("rename", 13), ("truncate", 7), ("unlink", 12)]
         assert [(row["op"], row["n"]) for row in rows] == expected
         assert number(case, f"SELECT count(DISTINCT file) AS n {told} AND op = 'mkdir'") == 51
         assert number(case, f"SELECT count(*) AS n {told} AND op <> 'open' AND error = 2") == 1

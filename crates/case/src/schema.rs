@@ -96,11 +96,13 @@ pub enum Op {
     Allocate = 20,
     /// Layer syscall: a page of a mapped file that was not in memory, and that a thread waited for.
     Fault = 21,
+    /// Layer syscall: pages of a file or device dropped from the page cache on request: posix_fadvise(POSIX_FADV_DONTNEED), ioctl(BLKFLSBUF).
+    Drop = 22,
 }
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 22] = [
+    pub const ALL: [Op; 23] = [
         Op::Read,
         Op::Write,
         Op::Flush,
@@ -123,6 +125,7 @@ impl Op {
         Op::Truncate,
         Op::Allocate,
         Op::Fault,
+        Op::Drop,
     ];
 
     /// The name stored in column `op`.
@@ -150,6 +153,7 @@ impl Op {
             Op::Truncate => "truncate",
             Op::Allocate => "allocate",
             Op::Fault => "fault",
+            Op::Drop => "drop",
         }
     }
 
@@ -165,6 +169,7 @@ impl Op {
                 | Op::Link
                 | Op::Truncate
                 | Op::Allocate
+                | Op::Drop
         )
     }
 

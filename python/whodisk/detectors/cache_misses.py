@@ -2,8 +2,8 @@
 
 A miss takes as long as the tier below takes: that is no fault of the tier below, and slow operations that are only misses are
 explained here. What was never read before has to be fetched once, and accuses nobody. What had been read before and had to
-be fetched again costs a finding. That the recording saw it being read before is one way to know; the kernel's own count of what it evicted
-is another.
+be fetched again costs a finding, unless the program itself had it dropped meanwhile. That the recording saw it being read before is one way to know; the kernel's own
+count of what it evicted is another.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import (
     CACHE_AGAIN_MIN,
+    CACHE_DROPPED_MIN,
     CACHE_EARLY_MIN,
     CACHE_HITS_MIN,
     CACHE_MISSES_MIN,
     CACHE_MISSES_TOLD_MIN,
 )
+from whodisk.evidence.cache_drops import Drops, drops
 from whodisk.evidence.context import Context
 from whodisk.evidence.missed import missed_sql
 from whodisk.evidence.page_cache import Group, PageCache, page_cache
@@ -36,12 +38,12 @@ HIT = "('ram', 'readahead')"
 
 
 def touches_sql(context: Context) -> str:
-    """Pieces of reads in the measured window: whether it was missed, and how often it had been read before."""
+    """Pieces of reads in the measured window: whether it was missed, how often it had been read before, and when it was read the last time."""
     survey = context.survey
-    return f"""SELECT * FROM (SELECT c.op_id, c.file, c.offset_bytes, c.tier, c.wait_ns, r.start_ns,
-  c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed,
-  row_number() OVER (PARTITION BY c.file, c.offset_bytes ORDER BY r.start_ns, c.op_id) AS nth
-FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op IN ('read', 'copy', 'fault') AND c.offset_bytes IS NOT NULL) AS touches
+    return f"""SELECT * FROM (SELECT c.op_id, c.file, c.offset_bytes, c.size_bytes, c.tier, c.wait_ns, r.start_ns, r.comm, r.pid,
+  c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed, row_number() OVER touched AS nth, lag(r.start_ns) OVER touched AS before_ns
+FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op IN ('read', 'copy', 'fault') AND c.offset_bytes IS NOT NULL
+WINDOW touched AS (PARTITION BY c.file, c.offset_bytes ORDER BY r.start_ns, c.op_id)) AS touches
 WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"""
 
 
@@ -70,6 +72,10 @@ FROM ({touches_sql(context)}) AS t"""
     if not seen_again and again + cold + ahead < CACHE_MISSES_MIN:
         return result
     account = page_cache(context)
+    asked = drops(context, touches_sql(context)) if seen_again else []
+    if sum(one.pieces for one in asked) >= CACHE_DROPPED_MIN * again > 0:
+        _of_drops(context, asked, again, kept, result)
+        return result
     # Of a group at its limit, what the recording saw being read before tells more than the kernel's count, if it is more.
     if (
         account is not None
@@ -129,15 +135,11 @@ AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN
 
 def _read_again(context: Context, account: PageCache | None, again: int, kept: int) -> list[Candidate]:
     """The claim about what the recording saw being read before, and fetched again."""
-    lost_sql = f"SELECT *, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
+    lost_sql = _again_sql(context)
     held = lost_in_blocks(context, lost_sql, "lost_ns")
     if held is None:
         return []
-    part = words.percent(again / (again + kept))
-    said = (
-        f"{part} of {words.count(again + kept)} pieces that had been read before had to be fetched again, "
-        f"{words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all operations."
-    )
+    said = _said_again(held, again, kept)
     if account is not None and _mostly_after(context, account.first_drop_ns, again):
         return [
             _candidate(
@@ -161,6 +163,23 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
                 f"{_too_little(account.group)} for what its programs read: {said}",
             )
         ]
+    fetched = float(
+        context.case.rows(f"SELECT sum(size_bytes) AS bytes FROM ({lost_sql}) AS t")[0]["bytes"] or 0
+    )
+    if account is not None and account.evicted < CACHE_DROPPED_MIN * fetched:
+        return [
+            _candidate(
+                context,
+                held,
+                lost_sql,
+                because_of="dropped at somebody's request",
+                claim=f"Somebody has pages dropped from the cache that are read again: for want of memory the kernel evicted {words.size(account.evicted)}, and "
+                f"{words.size(fetched)} were fetched again. {said[0].upper()}{said[1:]}",
+                refute="Give the cache more room and repeat: if less is fetched again, it was its size after all.",
+                remedy="Find who drops them: posix_fadvise with POSIX_FADV_DONTNEED (tools that copy or back up files), `blockdev --flushbufs`, "
+                "direct writes to the same file, a network file system that asks its server again, a new mount. `perf trace -e fadvise64` names callers.",
+            )
+        ]
     return [
         _candidate(
             context,
@@ -174,6 +193,43 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
             "once: posix_fadvise, direct I/O); make the data or the cache fit.",
         )
     ]
+
+
+def _again_sql(context: Context) -> str:
+    """Pieces that had been read before and had to be fetched again, and the time that each cost."""
+    return f"SELECT *, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
+
+
+def _said_again(held: TimeLost, again: int, kept: int) -> str:
+    return (
+        f"{words.percent(again / (again + kept))} of {words.count(again + kept)} pieces that had been read before had to be fetched again, "
+        f"{words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all operations."
+    )
+
+
+def _of_drops(context: Context, asked: list[Drops], again: int, kept: int, result: Result) -> None:
+    """What programs had dropped themselves is said, and accuses nobody; who dropped it for the judged program is accused."""
+    lost_sql = _again_sql(context)
+    held = lost_in_blocks(context, lost_sql, "lost_ns")
+    if held is None:
+        return
+    most = asked[0]
+    dropped = f"{most.comm} has pages dropped from the cache ({words.things(most.times, 'call')} of posix_fadvise or BLKFLSBUF) that are read again: "
+    claim = dropped + _said_again(held, again, kept)
+    if most.own:
+        result.observed.append(f"{claim} That is its own doing, not a lack of cache.")
+        return
+    found = _candidate(
+        context,
+        held,
+        lost_sql,
+        because_of=f"dropped by {most.comm}",
+        claim=claim,
+        refute=f"Stop {most.comm} for a while: if as much is fetched again, it is not that.",
+        remedy=f"Let {most.comm} keep its hands off files that others read, or read past the cache (O_DIRECT) instead of dropping what it has read.",
+    )
+    found.culprit = Culprit("process", most.comm, "dropped pages of the cache")
+    result.candidates.append(found)
 
 
 def _mostly_after(context: Context, moment_ns: float, again: int) -> bool:

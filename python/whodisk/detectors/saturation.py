@@ -294,11 +294,21 @@ def _read_ahead(context: Context, device: str) -> str:
 def _beside(context: Context, program: Program, own: Load) -> str:
     """The experiment for a program that has one call in flight at a time."""
     ahead = ""
-    if own.through_cache and program.device:
+    if own.through_cache and program.device and _fetched_ahead(context):
         ahead = (
             f", or give it a larger read_ahead_kb of {program.device}{_read_ahead(context, program.device)}"
         )
     return f"Run two of it at once{ahead}: if throughput does not grow, {program.device or 'what answers its calls'} is the limit."
+
+
+def _fetched_ahead(context: Context) -> bool:
+    """Whether the kernel fetched more ahead than on demand, as it does for who reads in order; True where that is not known."""
+    if "prefetch" not in context.case.columns:
+        return True
+    row = context.case.rows(
+        "SELECT sum(issued_bytes) AS issued, sum(missed_bytes) AS missed FROM measured_prefetch"
+    )[0]
+    return float(row["issued"] or 0) >= float(row["missed"] or 0)
 
 
 def _under_loop(context: Context, device: str) -> str:

@@ -249,6 +249,13 @@ CACHE_HITS_MIN = row(
 CACHE_AGAIN_MIN = row(
     "CACHE_AGAIN_MIN", 3, "times", CHOSEN, "... or each piece was fetched again this many times."
 )
+CACHE_DROPPED_MIN = row(
+    "CACHE_DROPPED_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A program had dropped what is fetched again if this part of it was; the kernel evicted it if it evicted this part of as much.",
+)
 
 # cpu_delay
 HOG_SHARE_MIN = row(

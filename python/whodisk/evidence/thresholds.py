@@ -226,6 +226,15 @@ OUTSIDE_CALLS_MIN = row(
     "Waits for storage outside of the calls that are recorded keep a case from being healthy from this part of the run on, and if they are longer than all calls together.",
 )
 
+# cache_drops
+DROPS_MAX = row(
+    "DROPS_MAX",
+    1000,
+    "calls",
+    CHOSEN,
+    "So many calls that drop pages from the page cache are looked at: each is compared with each piece of its file that was fetched again.",
+)
+
 # page_cache
 GROUP_FULL_MIN = row(
     "GROUP_FULL_MIN",

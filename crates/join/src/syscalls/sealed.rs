@@ -274,7 +274,10 @@ pub(crate) fn observed(watched: Watched) -> [(Stage, bool); 9] {
 fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], out: &mut Out) -> OpRow {
     let raw = &op.row;
     let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
-    let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy | Op::Fault);
+    let has_place = matches!(
+        kind,
+        Op::Read | Op::Write | Op::Discard | Op::Copy | Op::Fault | Op::Drop
+    );
     let bit = |set: bool, flag: u32| if set { flag } else { 0 };
     let device = device_of(op);
     let seen_to_end = raw.end_ns != 0;

@@ -81,9 +81,9 @@ pub struct TriggerError {
     pub expected: String,
 }
 
-const OPS: [&str; 15] = [
+const OPS: [&str; 16] = [
     "read", "write", "flush", "discard", "sync", "copy", "open", "rename", "unlink", "mkdir", "link",
-    "truncate", "allocate", "fault", "other",
+    "truncate", "allocate", "fault", "drop", "other",
 ];
 
 impl std::str::FromStr for Trigger {

@@ -11,6 +11,8 @@ enum shape {
 	SHAPE_FILE,       // (fd)
 	SHAPE_RANGE,      // (fd, offset, bytes)
 	SHAPE_ALLOCATE,   // (fd, mode, offset, bytes)
+	SHAPE_ADVICE,     // (fd, offset, bytes, advice); wanted where it drops pages
+	SHAPE_CONTROL,    // (fd, command); wanted where it drops pages
 	SHAPE_COPY,       // (from, *offset, to, *offset, bytes)
 	SHAPE_SENDFILE,   // (to, from, *offset, bytes)
 	SHAPE_OPEN,       // gives a descriptor
@@ -41,6 +43,7 @@ enum op {
 	OP_LINK,
 	OP_TRUNCATE,
 	OP_ALLOCATE,
+	OP_DROP = 22,
 };
 
 struct known {
@@ -55,6 +58,7 @@ static const struct known known_calls[CALLS_MAX] = {
 	[0] = { SHAPE_DATA, OP_READ }, // read
 	[1] = { SHAPE_DATA, OP_WRITE }, // write
 	[2] = { SHAPE_OPEN, OP_OPEN }, // open
+	[16] = { SHAPE_CONTROL, OP_DROP }, // ioctl
 	[17] = { SHAPE_DATA_AT, OP_READ }, // pread64
 	[18] = { SHAPE_DATA_AT, OP_WRITE }, // pwrite64
 	[19] = { SHAPE_VECTOR, OP_READ }, // readv
@@ -75,6 +79,7 @@ static const struct known known_calls[CALLS_MAX] = {
 	[162] = { SHAPE_ALL, OP_SYNC }, // sync
 	[208] = { SHAPE_AIO_REAP, OP_OTHER }, // io_getevents
 	[209] = { SHAPE_AIO_SUBMIT, OP_OTHER }, // io_submit
+	[221] = { SHAPE_ADVICE, OP_DROP }, // fadvise64
 	[257] = { SHAPE_OPEN, OP_OPEN }, // openat
 	[258] = { SHAPE_NAME_AT, OP_MKDIR }, // mkdirat
 	[263] = { SHAPE_NAME_AT, OP_UNLINK }, // unlinkat

@@ -50,6 +50,8 @@ enum counter {
 #define RWF_NOWAIT 8
 #define RWF_APPEND 16
 #define IORING_ENTER_GETEVENTS 1
+#define POSIX_FADV_DONTNEED 4
+#define BLKFLSBUF 0x1261
 #define AT_FDCWD -100
 #define S_IFMT 0170000
 #define S_IFDIR 0040000
@@ -327,6 +329,7 @@ static __always_inline void set_extent(struct call *call, struct pt_regs *regs, 
 		set_size(call, vector_bytes(regs->si, regs->dx));
 		break;
 	case SHAPE_RANGE:
+	case SHAPE_ADVICE:
 		call->offset = regs->si;
 		call->size = regs->dx;
 		break;
@@ -520,10 +523,21 @@ static __always_inline s64 descriptor(u32 shape, struct pt_regs *regs)
 	return (u32)regs->di;
 }
 
-// Of io_uring_enter: one that asks for no completion returns with what is there, and has waited for nothing.
-static __always_inline bool waits_for_completions(struct pt_regs *regs)
+// Whether a call is a storage operation, by its number and what it asks for. An io_uring_enter that asks for no completion returns with what is
+// there, and has waited for nothing.
+static __always_inline bool is_wanted(u32 shape, struct pt_regs *regs)
 {
-	return regs->dx && regs->r10 & IORING_ENTER_GETEVENTS;
+	switch (shape) {
+	case SHAPE_NONE:
+		return 0;
+	case SHAPE_URING:
+		return regs->dx && regs->r10 & IORING_ENTER_GETEVENTS;
+	case SHAPE_ADVICE:
+		return (u32)regs->r10 == POSIX_FADV_DONTNEED;
+	case SHAPE_CONTROL:
+		return (u32)regs->si == BLKFLSBUF;
+	}
+	return 1;
 }
 
 SEC("tp_btf/sys_enter")
@@ -534,7 +548,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 	if (number >= CALLS_MAX)
 		return 0;
 	u32 shape = known_calls[number].shape;
-	if (shape == SHAPE_NONE || (shape == SHAPE_URING && !waits_for_completions(regs)))
+	if (!is_wanted(shape, regs))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!in_scope(task))
@@ -667,7 +681,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	if (number >= CALLS_MAX || recording == OVER)
 		return 0;
 	u32 shape = known_calls[number].shape;
-	if (shape == SHAPE_NONE || (shape == SHAPE_URING && !waits_for_completions(regs)))
+	if (!is_wanted(shape, regs))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct call *call = call_find(&threads, task->pid);
