@@ -232,7 +232,7 @@ DROPS_MAX = row(
     1000,
     "calls",
     CHOSEN,
-    "So many calls that drop pages from the page cache are looked at: each is compared with each piece of its file that was fetched again.",
+    "Calls that drop pages from the page cache, at most: each is compared with each piece of its file that was fetched again.",
 )
 
 # page_cache
