@@ -10,14 +10,14 @@ use crate::probe::{Attached, Probes};
 use crate::scope::Watched;
 use crate::seal;
 use crate::signals::Signals;
-use crate::time::{monotonic_ns, Utc};
+use crate::time::{rfc3339_ms, wall_ns, Utc};
 use case::meta::{CaseMeta, FiredMeta, ProbeMeta, State, SystemMeta};
 use clap::Args;
 use record::{spoken, Fired, FlightConfig, Measure, Operation, Snapshot, Trigger};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Thread that writes and seals cases; its requests are not recorded.
 pub const THREAD: &str = "whodisk-case";
@@ -317,14 +317,13 @@ fn write_case(
     no_seal: bool,
     drop_raw: bool,
 ) -> Result<PathBuf, Failure> {
-    let started = wall_seconds(snapshot.start_ns);
-    let triggered = wall_seconds(
+    let triggered_ns = wall_ns(
         snapshot
             .fired
             .first()
             .map_or(snapshot.end_ns, |fired| fired.time_ns),
     );
-    let path = free_path(folder, &Utc::of_unix(triggered).compact());
+    let path = free_path(folder, &Utc::of_unix(triggered_ns / 1_000_000_000).compact());
     let dir = CaseDir::create(&path)?;
     let recorder = recorder(None);
     let system = SystemMeta {
@@ -332,7 +331,7 @@ fn write_case(
         ..SystemMeta::collect()
     };
     system.write(&path)?;
-    meta.start_utc = Utc::of_unix(started).rfc3339();
+    meta.start_utc = rfc3339_ms(wall_ns(snapshot.start_ns));
     meta.clock.start_ns = snapshot.start_ns;
     meta.write(&path)?;
     let rows = snapshot.write(&dir.raw()).map_err(Failure::error)?;
@@ -391,14 +390,6 @@ fn free_path(folder: &Path, name: &str) -> PathBuf {
     let numbered = (2..).map(|number| folder.join(format!("{name}-{number}.case")));
     let mut names = std::iter::once(folder.join(format!("{name}.case"))).chain(numbered);
     names.find(|path| !path.exists()).expect("numbers do not end")
-}
-
-/// Seconds since 1970 at a moment of the monotonic clock.
-fn wall_seconds(mono_ns: u64) -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now_ns = since.map_or(0, |since| since.as_nanos() as i64);
-    let ago_ns = monotonic_ns().saturating_sub(mono_ns) as i64;
-    (now_ns - ago_ns) / 1_000_000_000
 }
 
 /// What triggered, for those who explain it; `start_ns` is the begin of the case.

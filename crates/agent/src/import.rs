@@ -139,6 +139,13 @@ fn tell(imported: &Imported) {
     ));
 }
 
+/// What the files were taken for.
+fn formats_of(summary: &Summary) -> String {
+    let mut names: Vec<&str> = summary.logs.iter().map(|log| log.format).collect();
+    names.dedup();
+    names.join(", ")
+}
+
 /// `1 record`, `1,200 records`.
 fn counted(count: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(count), if count == 1 { "" } else { "s" })
@@ -156,10 +163,11 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     if summary.rows == 0 {
         // What a format says that the log lacks is why, and what to do.
         let found = match summary.why_none() {
-            Some(why) if !summary.missing.is_empty() => format!("none, but {why}"),
+            Some(why) if !summary.missing.is_empty() => format!("none; not read: {why}"),
             why => format!(
-                "none in {}{}; check the file, --as and --map",
+                "none in {} (read as {}){}; check the file, --as and --map",
                 counted(summary.records, "record"),
+                formats_of(&summary),
                 why.map_or(String::new(), |why| format!(" ({why})"))
             ),
         };

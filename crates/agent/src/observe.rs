@@ -10,7 +10,7 @@ use crate::sampling::{self, EVENT_SAMPLING};
 use crate::scope::{ScopeArgs, Watched};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
-use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
+use crate::time::{monotonic_ns, monotonic_resolution_ns, rfc3339_ms, wall_ns, Utc};
 use case::completeness::{self, Account, Missing};
 use case::meta::{CaseMeta, Clock, DeviceMeta, State, SystemMeta, Unseen};
 use case::raw::read_lines;
@@ -177,6 +177,7 @@ impl Recording {
         let attached = attach(subject, plan.probes, plan.scope.scope(), &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
+        meta.start_utc = rfc3339_ms(wall_ns(meta.clock.start_ns));
         let little_memory = attached
             .as_ref()
             .and_then(|attached| attached.little_memory.clone());
@@ -571,6 +572,7 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
         Subject::Machine => Vec::new(),
         Subject::Command { argv, .. } | Subject::Engine { argv, .. } => lossy(argv),
     };
+    let start_ns = monotonic_ns();
     CaseMeta {
         format: "whodisk-case".into(),
         version: FORMAT_VERSION,
@@ -582,12 +584,12 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
         scope: None,
         sampling: None,
         command_status: None,
-        start_utc: Utc::now().rfc3339(),
+        start_utc: rfc3339_ms(wall_ns(start_ns)),
         clock: Clock {
             name: "CLOCK_MONOTONIC".into(),
             host: system.host.clone(),
             resolution_ns: monotonic_resolution_ns(),
-            start_ns: monotonic_ns(),
+            start_ns,
         },
         fired: Vec::new(),
         duration_ns: None,

@@ -1,5 +1,6 @@
 //! The two clocks: wall time for people, `CLOCK_MONOTONIC` for rows.
 use std::mem::MaybeUninit;
+use std::time::SystemTime;
 
 /// `CLOCK_MONOTONIC` now, ns.
 pub fn monotonic_ns() -> u64 {
@@ -28,6 +29,20 @@ pub fn monotonic_resolution_ns() -> u64 {
     } else {
         smallest
     }
+}
+
+/// What the wall clock says at a moment of the monotonic clock, ns since 1970.
+pub fn wall_ns(mono_ns: u64) -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now_ns = since.map_or(0, |since| since.as_nanos() as i64);
+    now_ns - monotonic_ns().saturating_sub(mono_ns) as i64
+}
+
+/// `2026-01-31T23:59:59.123Z`: what people match with their own logs.
+pub fn rfc3339_ms(unix_ns: i64) -> String {
+    let seconds = Utc::of_unix(unix_ns.div_euclid(1_000_000_000)).rfc3339();
+    let ms = unix_ns.rem_euclid(1_000_000_000) / 1_000_000;
+    format!("{}.{ms:03}Z", seconds.trim_end_matches('Z'))
 }
 
 /// A moment of wall time, UTC, second resolution.
@@ -80,6 +95,13 @@ mod tests {
         let now = Utc::now();
         assert_eq!(now.rfc3339().len(), "2026-01-31T23:59:59Z".len());
         assert_eq!(now.compact().len(), "20260131T235959Z".len());
+    }
+
+    #[test]
+    fn moments_have_milliseconds() {
+        assert_eq!(rfc3339_ms(1_769_903_999_123_999_999), "2026-01-31T23:59:59.123Z");
+        let now_ns = wall_ns(monotonic_ns());
+        assert!(wall_ns(monotonic_ns() - 5_000_000_000) <= now_ns - 4_000_000_000);
     }
 
     #[test]

@@ -205,9 +205,11 @@ def _dirty_limit(context: Context) -> str:
     """The limit of dirty pages, as the machine has it; empty where the case does not say."""
     limits = context.case.system.get("dirty_limits") or {}
     if most := int(limits.get("dirty_bytes") or 0):
-        return f"vm.dirty_bytes is {words.size(most)}"
+        return f"vm.dirty_bytes was {words.size(most)} when the recording began"
     ratio = int(limits.get("dirty_ratio") or 0)
-    return f"vm.dirty_ratio is {ratio} % of what memory is available" if ratio else ""
+    return (
+        f"vm.dirty_ratio was {ratio} % of what memory is available when the recording began" if ratio else ""
+    )
 
 
 def _held_sql(context: Context) -> str:
@@ -318,10 +320,13 @@ WHERE layer = '{layer}' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC NULLS 
 def _cpu(context: Context, held: TimeLost, tids: list[int]) -> Candidate:
     sql = f"""SELECT tid, comm, count(*) AS waits, sum(duration_ns) AS waited_ns, max(duration_ns) AS longest_ns
 FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER BY 4 DESC, 1 LIMIT 10"""
-    comm = str(context.case.rows(sql)[0]["comm"] or "the submitter")
+    stopped = context.case.rows(sql)
+    comm = str(stopped[0]["comm"] or "the submitter")
+    others = len({row["tid"] for row in stopped}) - 1
+    who = f"{comm} and {words.things(others, 'other thread')}" if others else comm
     claim = (
-        f"{comm} had used up the CPU time of its control group {words.things(held.count, 'time')} and was stopped for "
-        f"{words.percent(held.share)} of its time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
+        f"{who} had used up the CPU time of {'their' if others else 'its'} control group {words.things(held.count, 'time')} and {'were' if others else 'was'} stopped for "
+        f"{words.percent(held.share)} of {'their' if others else 'its'} time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
     )
     found = of_time_lost(
         held,

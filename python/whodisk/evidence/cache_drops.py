@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import DROPS_MAX
 
-#: A drop of 0 bytes goes to the end of its file.
-_TO_THE_END = 1 << 62
-
 
 @dataclass(frozen=True)
 class Drops:
@@ -31,7 +28,7 @@ class Drops:
 def drops(context: Context, touches_sql: str) -> list[Drops]:
     """Who had dropped what was fetched again (rows of `touches_sql` that were missed with `nth` > 1), most pieces first.
 
-    Of several drops between two reads the last one counts. Of all drops the first `DROPS_MAX` are looked at.
+    Of several drops between two reads the last one counts. A drop of 0 bytes goes to the end of its file. Of all drops the first `DROPS_MAX` are looked at.
     """
     asked = context.case.rows("SELECT count(*) AS n FROM ops WHERE layer = 'syscall' AND op = 'drop'")
     if not asked[0]["n"]:
@@ -41,9 +38,9 @@ def drops(context: Context, touches_sql: str) -> list[Drops]:
   SELECT t.op_id, t.offset_bytes, max_by(d.comm, d.start_ns) AS comm, max_by(d.op_id, d.start_ns) AS drop_id,
     max_by(d.pid = t.pid OR d.comm = t.comm, d.start_ns) AS own
   FROM (SELECT * FROM ({touches_sql}) AS touches WHERE missed AND nth > 1) AS t
-  JOIN (SELECT op_id, file, comm, pid, start_ns, offset_bytes AS low, offset_bytes + CASE WHEN size_bytes > 0 THEN size_bytes ELSE {_TO_THE_END} END AS high
+  JOIN (SELECT op_id, file, comm, pid, start_ns, offset_bytes AS low, CASE WHEN size_bytes > 0 THEN offset_bytes + size_bytes END AS high
     FROM ops WHERE layer = 'syscall' AND op = 'drop' AND file IS NOT NULL AND error = 0 ORDER BY start_ns, op_id LIMIT {DROPS_MAX}) AS d
-  ON t.file = d.file AND d.start_ns >= t.before_ns AND d.start_ns <= t.start_ns AND t.offset_bytes >= d.low AND t.offset_bytes < d.high
+  ON t.file = d.file AND d.start_ns >= t.before_ns AND d.start_ns <= t.start_ns AND t.offset_bytes >= d.low AND (d.high IS NULL OR t.offset_bytes < d.high)
   GROUP BY 1, 2) AS dropped GROUP BY 1, 2 ORDER BY 4 DESC, 1"""
     )
     return [

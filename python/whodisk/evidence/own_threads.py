@@ -1,28 +1,10 @@
-"""Which waits for a CPU a program owes to itself, and which to the recorder."""
+"""Which waits for a CPU a program owes to itself."""
 
 from __future__ import annotations
 
 from whodisk.evidence.serving_waits import serving_sql
 from whodisk.evidence.submitters import processes_of
 from whodisk.reading.views import Case
-
-#: Where a case does not say (before it had `recorder`): how every thread of the recorder is called (decision 0001).
-USUAL = "whodisk-"
-
-
-def is_recorder(case: Case, comm: str, pid: object = None) -> bool:
-    """Whether a thread of this name and process is the recorder's own, as `recorder` in system.json says: what it costs accuses nobody.
-
-    `pid` may be NULL (None): then the name alone decides.
-
-    A name alone is not enough: `whodisk slowdisk`, a device that somebody tests with, is called as the recorder is.
-    """
-    told = case.system.get("recorder")
-    if not told:
-        return comm.startswith(USUAL)
-    if pid is None:
-        return any(comm in threads for threads in told.values())
-    return comm in told.get(str(pid), ())
 
 
 def own_sql(case: Case, layer: str) -> str:
@@ -37,11 +19,12 @@ def own_sql(case: Case, layer: str) -> str:
     if case.meta.get("command") and "syscall" in case.layers:
         # Calls are recorded of the command and its descendants alone. So are waits, but for those of who serves a device, and of whoever makes
         # requests or sleeps for one: such a one is another program, unless a program of that name made calls. A shell that only starts programs
-        # makes none.
+        # makes none. The name is the last that a thread had: until it executes its program it has that of the shell.
         own += " OR cause_pid IN (SELECT pid FROM syscall_ops WHERE pid IS NOT NULL GROUP BY 1)"
         does_io = "pid IN (SELECT pid FROM waits WHERE state = 'blocked' AND cause = 'io' GROUP BY 1)"
         if "block" in case.layers:
             does_io += " OR pid IN (SELECT pid FROM block_ops WHERE pid IS NOT NULL GROUP BY 1)"
         named = "comm IN (SELECT comm FROM syscall_ops WHERE comm IS NOT NULL GROUP BY 1)"
-        own += f" OR cause_pid IN (SELECT pid FROM waits WHERE pid IS NOT NULL AND NOT {serving_sql(case)} AND ({named} OR NOT ({does_io})) GROUP BY 1)"
+        threads = f"SELECT pid, tid, arg_max(comm, start_ns) AS comm FROM waits WHERE pid IS NOT NULL AND NOT {serving_sql(case)} GROUP BY 1, 2"
+        own += f" OR cause_pid IN (SELECT pid FROM ({threads}) AS threads WHERE {named} OR NOT ({does_io}) GROUP BY 1)"
     return f"coalesce({own}, FALSE)"

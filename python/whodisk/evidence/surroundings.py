@@ -35,7 +35,7 @@ from whodisk.evidence.thresholds import (
     WINDOWS_MIN,
 )
 from whodisk.findings import NOTHING_OBSERVED
-from whodisk.reading.views import STAGES, Case
+from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
 from whodisk.statistics.stats import SEED, Floats, Ints, overlap
@@ -82,6 +82,12 @@ NEEDS_CPU = frozenset({"app", "fs", "interrupt", "reap", "runqueue"})
 #: Stages in which an operation may only wait for its thread to take it; of buffered libaio the end of an operation is not recorded.
 TAKES = frozenset({"fs", "reap"})
 
+#: Calls in which a thread may sit while others of its operations are in flight.
+LONG_CALLS = {
+    "sync": "its own thread sat in a sync, and took nothing that had ended",
+    "drop": "its own thread had pages dropped from the cache, and took nothing that had ended",
+}
+
 NOTHING = Cause("none", "", NOTHING_OBSERVED, False)
 STOLEN = Cause("stolen", "hypervisor", "the hypervisor had the CPUs elsewhere (steal)", True)
 
@@ -96,12 +102,12 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         waits = {tid: paused + waits.get(tid, []) for tid in tids}
     troubles = _troubles(case) if "events" in case.columns else {}
     still = _standstills(case) if "waits" in case.columns else []
-    syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
+    calls = _long_calls(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
     late = _late_servers(case, survey, episodes)
     flush_ns = in_flushes_ns(case, np.array([e.op_ids[0] if e.op_ids else -1 for e in episodes], np.int64))
     causes = [
         _still(e, still, waits.get(e.tid, []))
-        or _own_sync(e, syncs.get(e.tid))
+        or _own_call(e, calls.get(e.tid, {}))
         or late[number]
         or _cause(
             e, survey, waits.get(e.tid, []), troubles.get(e.device), float(flush_ns[number]), case.carriers
@@ -274,19 +280,22 @@ def _still(episode: Episode, stills: list[tuple[int, int, int]], waits: list[_Ti
     return None
 
 
-def _syncs(case: Case, survey: Survey, tids: list[int]) -> dict[int, tuple[Ints, Ints]]:
-    """Thread -> begin and end of its syncs."""
-    if not tids or not survey.select(op="sync"):
+def _long_calls(case: Case, survey: Survey, tids: list[int]) -> dict[int, dict[str, tuple[Ints, Ints]]]:
+    """Thread -> kind of its `LONG_CALLS` -> their begins and ends."""
+    kinds = [op for op in LONG_CALLS if survey.select(op=op)]
+    if not tids or not kinds:
         return {}
     listed = ", ".join(str(tid) for tid in tids)
     data = case.arrays(
-        f"""SELECT tid, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
-WHERE layer = '{survey.layer}' AND op = 'sync' AND tid IN ({listed}) ORDER BY tid, start_ns"""
+        f"""SELECT tid, op, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
+WHERE layer = '{survey.layer}' AND op IN ({", ".join(map(quoted, kinds))}) AND tid IN ({listed}) ORDER BY tid, start_ns"""
     )
-    found = {}
+    found: dict[int, dict[str, tuple[Ints, Ints]]] = {}
     for tid in np.unique(data["tid"]):
-        mine = data["tid"] == tid
-        found[int(tid)] = data["begin_ns"][mine].astype(np.int64), data["end_ns"][mine].astype(np.int64)
+        for op in kinds:
+            mine = (data["tid"] == tid) & (data["op"] == op)
+            times = data["begin_ns"][mine].astype(np.int64), data["end_ns"][mine].astype(np.int64)
+            found.setdefault(int(tid), {})[op] = times
     return found
 
 
@@ -367,14 +376,15 @@ def _longest(episode: Episode, waits: _Waits) -> tuple[LateServers, float]:
     return replace(alone[0], begin_ns=begin, end_ns=end), float(overlap(*window, begin, end)[0])
 
 
-def _own_sync(episode: Episode, syncs: tuple[Ints, Ints] | None) -> Cause | None:
-    """An asynchronous operation that nobody could take, because its own thread sat in a sync: a thread does one thing at a time."""
-    if syncs is None or episode.silence or episode.op in ("sync", "flush") or episode.stage not in TAKES:
+def _own_call(episode: Episode, calls: dict[str, tuple[Ints, Ints]]) -> Cause | None:
+    """An asynchronous operation that nobody could take, because its own thread sat in a call: a thread does one thing at a time."""
+    if episode.silence or episode.op in ("flush", *LONG_CALLS) or episode.stage not in TAKES:
         return None
     window = np.array([episode.start_ns]), np.array([episode.end_ns])
-    if float(overlap(*window, *syncs)[0]) < COVERS_MIN * episode.stage_excess_ns:
-        return None
-    return Cause("call", "sync", "its own thread sat in a sync, and took nothing that had ended", True)
+    for op, times in calls.items():
+        if float(overlap(*window, *times)[0]) >= COVERS_MIN * episode.stage_excess_ns:
+            return Cause("call", op, LONG_CALLS[op], True)
+    return None
 
 
 def _troubles(case: Case) -> dict[str, tuple[Ints, list[str]]]:

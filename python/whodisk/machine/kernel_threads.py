@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools
 
-#: The recorder's own threads (their work is excluded and counted), and workers that the kernel begins for a program's io_uring: threads of that
-#: program, though it never asked for them by name.
-OWN = re.compile(r"whodisk.*|iou-(wrk|sqp)-[0-9]*")
+#: Workers that the kernel begins for a program's io_uring: threads of that program, though it never asked for them by name.
+OWN = re.compile(r"iou-(wrk|sqp)-[0-9]*")
 #: Where a case does not say (before it had `kernel_threads`): what the kernel's threads are usually called.
 USUAL = re.compile(
     r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
@@ -31,10 +31,10 @@ COMM_MAX = 15
 def is_kernel_thread(case: Case, comm: str) -> bool:
     """Whether a thread of this name is one of the kernel's, which works for whoever caused it: its requests belong to the judged program, too.
 
-    The kernel says which threads are its own (`kernel_threads` in system.json, with `#` for each number; in a redacted case with the tokens of some,
+    So do the recorder's own: their work is excluded and counted. The kernel says which threads are its own (`kernel_threads` in system.json, with `#` for each number; in a redacted case with the tokens of some,
     too); a program may be called as it likes.
     """
-    if OWN.fullmatch(comm) or IDLE.fullmatch(comm):
+    if OWN.fullmatch(comm) or IDLE.fullmatch(comm) or is_recorder(case, comm):
         return True
     if OF_THEIR_OWN.fullmatch(comm):
         return False

@@ -310,10 +310,14 @@ class Case:
 
     @property
     def began(self) -> str:
-        """`start` in words: ``2018-06-13 22:11:07 UTC``, or ``2018-06-13 22:11:07 by its log``, ``22:11:07 by its log``, or empty."""
+        """`start` in words: ``2018-06-13 22:11:07.123 UTC``, or without milliseconds where these are not known, or ``2018-06-13 22:11:07 by its log``, ``22:11:07 by its log``, or empty."""
         if self.zero_of_day_ns is not None:
             return f"{words.time_of_day(self.zero_of_day_ns)}{BY_ITS_LOG}"
-        return f"{self.start:%Y-%m-%d %H:%M:%S}{self.zone}" if self.start else ""
+        start = self.start
+        if start is None:
+            return ""
+        ms = f".{start.microsecond // 1000:03}" if start.microsecond else ""
+        return f"{start:%Y-%m-%d %H:%M:%S}{ms}{self.zone}"
 
     @property
     def is_imported(self) -> bool:

@@ -44,6 +44,7 @@ const volatile u64 serving_work[SERVING_WORK_MAX]; // functions by which workers
 #define FRAMES 16
 #define CPUS_MAX 1024
 #define RUNS 8 // kept per CPU; a power of two
+#define LONG_RUN_NS 10000000 // longer ones are kept apart, or many short ones would push them out
 
 // linux/sched.h
 #define TASK_INTERRUPTIBLE 0x1
@@ -151,10 +152,18 @@ struct run {
 	u32 pad;
 };
 
+// One that has ended.
+struct long_run {
+	struct run run;
+	u64 end_ns;
+};
+
 struct cpu_runs {
 	struct run runs[RUNS];
+	struct long_run long_runs[RUNS];
 	u64 next;
-	u64 pad[7];
+	u64 next_long;
+	u64 pad[6];
 };
 
 struct cpu_runs cpu_runs[CPUS_MAX] SEC(".bss.runs");
@@ -343,6 +352,15 @@ static __always_inline struct cpu_runs *this_cpu(void)
 static __always_inline void note_run(task_t *task, u64 now)
 {
 	struct cpu_runs *cpu = this_cpu();
+	struct run *ended = &cpu->runs[(cpu->next - 1) & (RUNS - 1)];
+
+	// Nobody waits for an idle CPU.
+	if (ended->pid && now - ended->start_ns >= LONG_RUN_NS) {
+		struct long_run *kept = &cpu->long_runs[cpu->next_long++ & (RUNS - 1)];
+
+		kept->run = *ended;
+		kept->end_ns = now;
+	}
 	struct run *run = &cpu->runs[cpu->next++ & (RUNS - 1)];
 
 	run->start_ns = now;
@@ -350,7 +368,14 @@ static __always_inline void note_run(task_t *task, u64 now)
 	set_comm(run->comm, task);
 }
 
-// Who ran longest on this CPU since the wait began, as far back as its runs are kept.
+static __always_inline void set_by_run(struct wait *wait, struct run *run)
+{
+	wait->by_pid = run->pid;
+	wait->by_comm[0] = run->comm[0];
+	wait->by_comm[1] = run->comm[1];
+}
+
+// Who ran longest on this CPU since the wait began, as far back as its runs are kept: a few of any length, and as many long ones.
 static __noinline int set_longest_run(struct wait *wait, u64 now)
 {
 	struct cpu_runs *cpu = this_cpu();
@@ -366,11 +391,18 @@ static __noinline int set_longest_run(struct wait *wait, u64 now)
 			break;
 		if (end_ns - start_ns > longest_ns) {
 			longest_ns = end_ns - start_ns;
-			wait->by_pid = run->pid;
-			wait->by_comm[0] = run->comm[0];
-			wait->by_comm[1] = run->comm[1];
+			set_by_run(wait, run);
 		}
 		end_ns = run->start_ns;
+	}
+	for (u32 i = 0; i < RUNS; i++) {
+		struct long_run *kept = &cpu->long_runs[i];
+		u64 start_ns = kept->run.start_ns > wait->start_ns ? kept->run.start_ns : wait->start_ns;
+
+		if (kept->end_ns > start_ns && kept->end_ns - start_ns > longest_ns) {
+			longest_ns = kept->end_ns - start_ns;
+			set_by_run(wait, &kept->run);
+		}
 	}
 	return 0;
 }
