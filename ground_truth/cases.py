@@ -733,6 +733,16 @@ TRUTHS: dict[str, Truth] = {
     ),
     "computes": Truth("saturation", True, limits.computes, status="limited", limit="itself"),
     "idles": Truth("saturation", False, limits.idles, status="healthy"),
+    "computes_behind_a_loop": Truth(
+        "saturation",
+        True,
+        limits.computes_behind_a_loop,
+        status="healthy",
+        limit="a thread of worker-0 computes",
+    ),
+    "idles_behind_a_loop": Truth(
+        "saturation", False, limits.idles_behind_a_loop, status="healthy", limit="idle time, and no limit"
+    ),
     "pauses_under_a_lock": Truth("saturation", False, limits.pauses_under_a_lock, status="healthy"),
     "reads_under_a_lock": Truth(
         "saturation", True, limits.reads_under_a_lock, status="limited", limit="queue depth 1"

@@ -92,6 +92,7 @@ def _written(
     links: dict[str, Any] | None = None,
     flushes: list[tuple[int, int]] | None = None,
     requests: list[dict[str, Any]] | None = None,
+    losses: list[dict[str, Any]] | None = None,
 ) -> Path:
     """The case of these threads. `links` need requests; `flushes` are begin and end of the device's flushes beside them; `requests` are all there are."""
     rows = sorted((row for thread in threads for row in thread.rows), key=lambda row: row["start_ns"])
@@ -135,7 +136,7 @@ def _written(
         syscall=columns,
         block=block,
         links=links,
-        tables={"waits": waits},
+        tables={"waits": waits} | ({"losses": losses} if losses else {}),
         meta={"duration_ns": end + 1_000_000},
     )
 
@@ -316,8 +317,13 @@ def idles(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
-def _locked(seed: int, path: Path, apart_ns: int) -> Path:
-    """Four threads that read under one lock, one after the other; who has it holds it so long before the next may have it."""
+def _locked(
+    seed: int, path: Path, apart_ns: int, *, computes: bool = False, loop: bool = False, lost: bool = False
+) -> Path:
+    """Four threads that read under one lock, one after the other; who has it holds it so long before the next may have it: it sleeps, or it computes.
+
+    `loop`: another thread waits for clients, and sleeps all along. `lost`: of the computing, what is in the record may also be sleeps that were lost.
+    """
     rng = np.random.default_rng([seed, 29])
     threads = [_Thread(TID + number, 1_000_000, f"worker-{number}", TID) for number in range(4)]
     now = 2_000_000
@@ -329,8 +335,19 @@ def _locked(seed: int, path: Path, apart_ns: int) -> Path:
         length = int(rng.integers(80_000, 140_000))
         thread.wait("blocked", now + 5_000, now + length, "io")
         thread.call("read", length, device=length - 10_000)
-        now = thread.now + apart_ns
-    return _written(path, threads)
+        if computes:
+            thread.goes_on(apart_ns)
+            now = thread.now
+        else:
+            now = thread.now + apart_ns
+    if loop:
+        events = _Thread(TID + 4, 1_000_000, "poller", TID)
+        while events.now < now - 10_000_000:
+            events.goes_on(9_990_000, "blocked", "do_epoll_wait")
+            events.goes_on(10_000)
+        threads.append(events)
+    lost_rows = [{"probe": "sched", "start_ns": 0, "end_ns": now, "lost": 4_000, "reason": "end_unseen"}]
+    return _written(path, threads, losses=lost_rows if lost else None)
 
 
 def pauses_under_a_lock(seed: int, path: Path) -> Path:
@@ -341,6 +358,16 @@ def pauses_under_a_lock(seed: int, path: Path) -> Path:
 def reads_under_a_lock(seed: int, path: Path) -> Path:
     """Who has the lock only reads: the others sleep for it most of their time, and storage sets their speed all the same."""
     return _locked(seed, path, 3_000)
+
+
+def computes_behind_a_loop(seed: int, path: Path, *, lost: bool = False) -> Path:
+    """Who has the lock reads for 100 us and computes for a millisecond; another thread sleeps in epoll all along, and the program is never idle."""
+    return _locked(seed, path, 1_000_000, computes=True, loop=True, lost=lost)
+
+
+def idles_behind_a_loop(seed: int, path: Path) -> Path:
+    """The same threads sleep for that millisecond: then nobody has anything to do."""
+    return _locked(seed, path, 1_000_000, loop=True)
 
 
 def _crowd(seed: int, path: Path, who: str) -> Path:

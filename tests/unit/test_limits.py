@@ -85,6 +85,29 @@ def test_a_server_without_work_is_idle(tmp_path: Path) -> None:
     )
 
 
+def test_a_program_that_computes_beside_a_thread_that_waits_for_clients_is_not_idle(tmp_path: Path) -> None:
+    """A thread sleeps in epoll 99.9 % of the time, and four others compute in turns 85 % of it."""
+    verdict = solve(limits.computes_behind_a_loop(3, tmp_path / "case"))
+    said = f"{verdict.limit}"
+    assert verdict.status == "healthy"
+    assert "idle time" not in said
+    assert "for 90.1 % of the time a thread of worker-0 computes, most of all thread 50" in said
+    assert "tmpfs" in verdict.next_steps[0]
+    # With the same threads asleep, it is.
+    idle = solve(limits.idles_behind_a_loop(3, tmp_path / "idle"))
+    assert "do_epoll_wait, until something comes from outside, or a timer: idle time, and no limit" in str(
+        idle.limit
+    )
+
+
+def test_what_may_be_a_lost_sleep_is_neither_computing_nor_idle(tmp_path: Path) -> None:
+    """As many sleeps were lost as there are times between waits."""
+    said = f"{solve(limits.computes_behind_a_loop(3, tmp_path / 'case', lost=True)).limit}"
+    assert said.startswith("storage for 9.9 % of the time at most")
+    assert "computes" not in said
+    assert "idle" not in said
+
+
 def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:
     verdict = solve(limits.syncs_before_depth(5, tmp_path / "case"))
     # 850 us in each sync, and 32 writes of 9 us between two of them.

@@ -26,6 +26,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program
+from whodisk.evidence.running import Running, running_of
 from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.submitters import processes_of
 from whodisk.evidence.survey import Stratum
@@ -49,7 +50,7 @@ from whodisk.evidence.time_lost import submitters
 from whodisk.machine.servers import AT_SERVER, remote_of
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import overlap
+from whodisk.statistics.stats import Floats, overlap
 
 #: Stages in which an operation is with the devices, or on its way there.
 BELOW = ("throttle", "queue", "device", "interrupt")
@@ -130,14 +131,21 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
     if without < SLEEPS_INSTEAD_MIN:
         return None
     most = f"storage for {words.percent(1.0 - without)} of the time at most; in the rest no call on it is under way, and"
+    running = running_of(context, program, low, high)
     # Other processes of the recording may be what it waits for, and these need not be idle.
     alone = set(processes_of(context.case, context.layer)) <= set(program.pids)
-    idle = _idle(context, program, low, high) if alone else None
+    idle = _idle(context, program, running, (begin, end), low, high) if alone else None
     if idle is not None:
         cause, part = idle
         return Limit(
             f"{most} for {words.percent(part)} of the time a thread of {program.name} sleeps {words.asleep(cause)}: idle time, and no limit",
             f"Give {program.name} twice as much to do: if it does not get more done, something else holds it up.",
+        )
+    ran_ns, tid, its_ns = running.computes(begin, end, low, high)
+    if ran_ns >= SLEEPS_INSTEAD_MIN * time.span_ns:
+        return Limit(
+            f"{most} for {words.percent(ran_ns / time.span_ns)} of the time a thread of {program.name} computes{_most_of_all(program, running, tid, its_ns / time.span_ns)}",
+            f"Run it on files in tmpfs: if {program.name} gets much faster, storage limits it after all.",
         )
     whose = (
         f"the thread of {program.name} sleeps {words.percent(share)} of its time"
@@ -159,9 +167,25 @@ def _mostly_asleep(time: ThreadTime) -> str:
     )
 
 
-def _idle(context: Context, program: Program, low: float, high: float) -> tuple[str, float] | None:
+def _most_of_all(program: Program, running: Running, tid: int, part: float) -> str:
+    """Which thread computes longest, where there are several."""
+    if len(running.names) == 1:
+        return ""
+    name = running.names.get(tid, "")
+    called = f" ({name})" if name and name != program.name else ""
+    return f", most of all thread {tid}{called}, {words.percent(part)}"
+
+
+def _idle(
+    context: Context,
+    program: Program,
+    running: Running,
+    calls: tuple[Floats, Floats],
+    low: float,
+    high: float,
+) -> tuple[str, float] | None:
     """What a thread of the program, whether it uses storage or not, mostly sleeps in until something comes from outside, and for which part of the time
-    one does; None where that is less than half."""
+    one does while no other runs, or could run, and no call is under way; None where that is less than half."""
     sleeps = context.case.arrays(
         f"""SELECT cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
 WHERE state = 'blocked' AND cause IS NOT NULL AND {program.sql} AND start_ns < {int(high)} AND start_ns + duration_ns > {int(low)}"""
@@ -172,7 +196,7 @@ WHERE state = 'blocked' AND cause IS NOT NULL AND {program.sql} AND start_ns < {
         return None
     cause = cause[idle]
     begin, end = (sleeps[name].astype(np.float64)[idle] for name in ("begin_ns", "end_ns"))
-    part = float(overlap(np.array([low]), np.array([high]), begin, end)[0]) / (high - low)
+    part = running.outside(np.clip(begin, low, high), np.clip(end, low, high), *calls) / (high - low)
     if part < SLEEPS_INSTEAD_MIN:
         return None
     took = {name: float((end - begin)[cause == name].sum()) for name in np.unique(cause).tolist()}
