@@ -81,6 +81,9 @@ def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms
                 "cause_pid": None,
             }
         )
+        # Whoever is started has the name of who starts it until it executes its program.
+        forked: dict[str, object] = {"comm": "db", "start_ns": 1 * MS, "duration_ns": 90 * US}
+        waits.append({**waits[0], **reader, **forked, "cause": None, "cause_pid": None})
     syscall = {
         "op_id": SYSCALL_ID_BASE | np.arange(OPERATIONS),
         "start_ns": begin,
