@@ -214,10 +214,12 @@ class Verdict:
     #: What to record or run next.
     next_steps: list[str] = field(default_factory=list)
     simulated: bool = False
-    #: Operations that failed in a way that is storage's, a sentence for each kind, device and error.
+    #: Operations that failed in a way that is storage's, a sentence for each kind, device and error; a file system that errors made read-only.
     failed: list[str] = field(default_factory=list)
     #: Those of `failed` that the first sentence of `summary` tells, with others of their kind and error; the first of `next_steps` says what to do about them.
     failed_first: list[str] = field(default_factory=list)
+    #: How the recorded command ended, a sentence, where it was not with exit 0, nor stopped by whoever recorded it. Empty otherwise.
+    ended: str = ""
     #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
     called: dict[str, str] = field(default_factory=dict)
     #: What the calendar said at 0 s of the case: `2018-06-13 22:11:07 UTC`, or `... by its log`, or a time of day alone. Empty: it is not known.

@@ -11,7 +11,7 @@ from ground_truth.bursts import SECONDS, slowed
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 from whodisk.detectors import layout
 from whodisk.evidence.service_times import Served
-from whodisk.reading.changes import Changed, changes_of
+from whodisk.reading.changes import Changed, changes_of, turned_read_only
 from whodisk.verdict.solve import solve
 
 MS = 1_000_000
@@ -25,6 +25,21 @@ def test_what_changed_is_a_fact_in_new_cases_and_in_old_ones() -> None:
     assert changes_of({"changes": [fact]}) == changes_of({"changes": [sentence]}) == [expected]
     (gone,) = changes_of({"changes": [{"kind": "mount", "subject": "/m", "fact": "options", "was": "x"}]})
     assert (gone.now, gone.sentence) == (None, "mount /m is gone")
+    anew = {
+        "mounts": {"/m": ["/dev/sda", "ext4", "rw"]},
+        "changes": ["/m was mounted anew with /dev/sda ext4 ro"],
+    }
+    (mount,) = changes_of(anew)
+    assert (mount.kind, mount.subject, mount.fact, mount.was, mount.now) == (
+        "mount",
+        "/m",
+        "options",
+        "rw",
+        "ro",
+    )
+    assert turned_read_only(anew) == ["/m"]
+    assert turned_read_only({**anew, "changes": ["/m was mounted anew with /dev/sdb ext4 ro"]}) == []
+    assert turned_read_only({**anew, "mounts": {"/m": ["/dev/sda", "ext4", "ro,x"]}}) == []
     (words,) = changes_of({"changes": ["/m was unmounted"]})
     assert (words.kind, words.sentence) == ("", "/m was unmounted")
     assert changes_of({}) == []

@@ -24,7 +24,7 @@ from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
 from whodisk.evidence.time_lost import lost_above, lost_values_sql, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
-from whodisk.reading.views import quoted
+from whodisk.reading.views import Case, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes, overlap
 
@@ -40,15 +40,20 @@ def events_sql(device: str | None = None) -> str:
 FROM events WHERE kind IN ({KINDS}){only} GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
 
 
+def errors_of(case: Case) -> dict[str, list[str]]:
+    """What each device had: `3 errors`, `1 reset`; empty where no events were recorded."""
+    counts: dict[str, list[str]] = {}
+    for row in case.rows(events_sql()) if "events" in case.columns else []:
+        number = words.things(float(row["events"] or 0), str(row["kind"]).replace("_", " "))
+        counts.setdefault(str(row["subject"]), []).append(number)
+    return counts
+
+
 def run(context: Context) -> Result:
     """One candidate per device that had errors; errors that cost nothing are reported only."""
     result = Result()
-    counts: dict[str, list[str]] = {}
-    for row in context.case.rows(events_sql()):
-        number = words.things(float(row["events"] or 0), str(row["kind"]).replace("_", " "))
-        counts.setdefault(str(row["subject"]), []).append(number)
     survey = context.surveys.get("block") or context.survey
-    for device, told in counts.items():
+    for device, told in errors_of(context.case).items():
         candidate = _candidate(context, survey, device, told)
         # Whatever it cost: a device that fails requests is not in order.
         result.trouble[device] = words.listed(told)

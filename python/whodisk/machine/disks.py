@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from whodisk.evidence.context import Context
 
@@ -14,9 +15,14 @@ def mount_point_of(path: str, points: Iterable[str]) -> str | None:
 
 def disk_of(context: Context, path: str) -> str | None:
     """Of a device node its disk, of a file the disk of its file system; None where the case does not say, or it is no disk."""
-    devices = context.case.system.get("devices") or {}
+    return disk_in(context.case.system, path)
+
+
+def disk_in(system: dict[str, Any], path: str) -> str | None:
+    """The same, by system.json."""
+    devices = system.get("devices") or {}
     if not path.startswith("/dev/") or path.startswith("/dev/shm/"):
-        mounts = context.case.system.get("mounts") or {}
+        mounts = system.get("mounts") or {}
         point = mount_point_of(path, mounts)
         path = str(mounts[point][0]) if point is not None else ""
     name = path.rsplit("/", 1)[-1] if path.startswith("/dev/") else ""

@@ -11,6 +11,10 @@ from typing import Any
 
 #: How earlier versions worded what changed of a device.
 _OLD = re.compile(r"device (\S+): (\w+) was '(.*)', is '(.*)'")
+#: And what changed of a mount: target, then device, type and options.
+_OLD_MOUNT = re.compile(r"(.+) was mounted anew with (\S+) (\S+) (\S+)")
+#: Options of a mount that can no longer be written to; the latter is how ext4 says that an error made it so.
+READ_ONLY = frozenset({"ro", "emergency_ro"})
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,32 @@ class Changed:
 
 def changes_of(system: dict[str, Any]) -> list[Changed]:
     """Everything that changed, in the order of system.json."""
-    return [_changed(item) for item in system.get("changes") or []]
+    return [_changed(item, system.get("mounts") or {}) for item in system.get("changes") or []]
 
 
-def _changed(item: Any) -> Changed:
+def turned_read_only(system: dict[str, Any]) -> list[str]:
+    """Mount points that could be written to when the recording began, and no longer when it ended."""
+    return [
+        change.subject
+        for change in changes_of(system)
+        if (change.kind, change.fact) == ("mount", "options")
+        and READ_ONLY & _options(change.now)
+        and change.was is not None
+        and not READ_ONLY & _options(change.was)
+    ]
+
+
+def _options(text: str | None) -> set[str]:
+    return set((text or "").split(","))
+
+
+def _changed(item: Any, mounts: dict[str, Any]) -> Changed:
     if not isinstance(item, dict):
         text = str(item)
+        if (anew := _OLD_MOUNT.fullmatch(text)) and (was := mounts.get(anew[1])):
+            same = [str(part) for part in was[:2]] == [anew[2], anew[3]]
+            # Another file system there is no change of this one's options.
+            return Changed("mount", anew[1], "options" if same else "device", str(was[2]), anew[4], text)
         old = _OLD.fullmatch(text)
         if old is None:
             return Changed("", "", "", None, None, text)

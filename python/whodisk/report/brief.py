@@ -238,10 +238,15 @@ def _cleared(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _failed(verdict: Verdict, width: int) -> list[Text]:
-    """What failed, where the answer does not say so."""
+    """What failed, where the answer does not say so, and how the command ended: a line."""
     answer = _answer_text(verdict, width)
     untold = [said for said in verdict.failed if said not in verdict.failed_first and said not in answer]
-    return [Text(_cut(f"Failed: {' '.join(untold)}", width))] if untold else []
+    ended = verdict.ended if verdict.ended not in answer else ""
+    if not untold:
+        return [Text(_cut(ended, width))] if ended else []
+    # How it ended is never what is cut.
+    failed = _cut(f"Failed: {' '.join(untold)}", width - len(ended) - 1 if ended else width)
+    return [Text(f"{failed} {ended}".rstrip())]
 
 
 def _called(verdict: Verdict, width: int) -> list[Text]:

@@ -37,7 +37,8 @@ from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
-from whodisk.verdict.failures import Failures, failures_of
+from whodisk.verdict.ended import ended_said
+from whodisk.verdict.failures import Failures, failures_of, turned_by_errors
 from whodisk.verdict.few_operations import few_said
 from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of, undecided_of
@@ -66,7 +67,23 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
         else:
             with Case(against) as other:
                 verdict = _solve(opened, limits, other, coming)
+        verdict = _with_end(verdict, ended_said(opened.meta))
         return dataclasses.replace(verdict, began=opened.began, zero_of_day_ns=opened.zero_of_day_ns)
+
+
+def _with_end(verdict: Verdict, ended: str) -> Verdict:
+    """How the command ended stands in every status, before what is cleared and what to do."""
+    if not ended:
+        return verdict
+    last = (*verdict.next_steps, *(expectation.sentence for expectation in verdict.expectations))
+    behind = [
+        number
+        for number, said in enumerate(verdict.summary)
+        if number and (said in last or said.startswith(("Cleared: ", "Not excluded: ")))
+    ]
+    at = min(behind, default=len(verdict.summary))
+    summary = [*verdict.summary[:at], ended, *verdict.summary[at:]]
+    return dataclasses.replace(verdict, summary=summary, ended=ended)
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
@@ -167,14 +184,20 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         expectations=expectations,
         served_from=judged.served_from,
         next_steps=([failures.step] if first else [])
-        + ([OUTSIDE_STEP] if outside is not None else _next_steps(judged, status))
+        + (
+            [OUTSIDE_STEP]
+            if outside is not None
+            else _next_steps(judged, status, bool(first) and failures.tells_device)
+        )
         + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
         failed=failures.sentences,
         failed_first=list(failures.of_first) if first else [],
     )
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, untold, judged, untimed, first, outside))
+    verdict.summary.extend(
+        _summary(verdict, context, untold, judged, untimed, failures if first else None, outside)
+    )
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     verdict.called.update(_called(verdict, case))
     return verdict
@@ -398,10 +421,10 @@ def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
     return result
 
 
-def _next_steps(judged: Judged, status: str) -> list[str]:
+def _next_steps(judged: Judged, status: str, is_device_told: bool = False) -> list[str]:
     """What would refute each claim, the limit's last: where a culprit slows everything, the limit is no claim."""
     steps = [finding.refute for finding in judged.findings]
-    if judged.trouble:
+    if judged.trouble and not is_device_told:
         steps.append(TROUBLE_STEP)
     if status != "slow" and (judged.limited or status == "healthy") and judged.limit_refute:
         steps.append(judged.limit_refute)
@@ -486,16 +509,23 @@ def _insufficient(
         step = "Mend that, and run it again."
     texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
+    headline = f"No verdict. {why}"
+    failed = []
+    # It may be why there are so few.
+    if turned := turned_by_errors(case, layer):
+        headline, step, failed = f"{turned.said}. {headline}", turned.step, [f"{turned.said}."]
     return Verdict(
         case=case.name,
         status="insufficient",
-        summary=[f"No verdict. {why}", *few, *not_done, *texts, step],
+        summary=[headline, *few, *not_done, *texts, step],
         where_time_goes={},
         operations=operations,
         cannot_exclude=unseen(case),
         expectations=expectations,
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),
+        failed=failed,
+        failed_first=failed,
     )
 
 
@@ -541,9 +571,13 @@ def _idle_command(case: Case) -> str | None:
 def _failures_first(status: str, failures: Failures, judged: Judged) -> str:
     """What failed, where nothing is to blame for slowness: it is worse than anything else that such a verdict says. Empty: it does not come first.
 
-    A device that had errors is named first, and what failed of it behind.
+    A device that had errors is named first, and what failed of it behind, but for calls: these say what the errors did. A file system that can no
+    longer be written to is worse than slowness, too.
     """
-    if status not in ("healthy", "outliers", "limited") or (judged.trouble and not failures.of_file_system):
+    if failures.became_read_only:
+        return failures.first
+    by_device = judged.trouble and not (failures.of_file_system or failures.tells_device)
+    if status not in ("healthy", "outliers", "limited") or by_device:
         return ""
     return failures.first
 
@@ -554,15 +588,18 @@ def _summary(
     errors: list[str],
     judged: Judged,
     untimed: Untimed | None,
-    failed_first: str,
+    failures: Failures | None,
     outside: OutsideCalls | None,
 ) -> list[str]:
-    """The verdict in about five plain sentences."""
+    """The verdict in about five plain sentences; `failures`: where they come first."""
+    if failures is not None and failures.tells_device:
+        judged = dataclasses.replace(judged, trouble={})
     trouble = judged.trouble
     undecided = undecided_of(context)
     headline = _headline(verdict, judged, untimed, undecided) if outside is None else _outside_said(outside)
-    if failed_first:
-        headline = _with_failures(failed_first, headline, _is_plain(verdict, judged, untimed, undecided))
+    if failures is not None:
+        plain = _is_plain(verdict, judged, untimed, undecided) and not failures.became_read_only
+        headline = _with_failures(failures.first, headline, plain)
     sentences = [headline, *_not_done(context.case)]
     if untimed is not None and (verdict.findings or trouble):
         sentences.append(f"{_untimed_said(untimed)}.")
