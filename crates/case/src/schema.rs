@@ -47,6 +47,8 @@ impl Layer {
 /// What an open and the like fail with only where storage does (EIO, ENOSPC, ENOLINK, EBADMSG, ETIMEDOUT, EUCLEAN, EREMOTEIO,
 /// EDQUOT); with others, as ENOENT, the kernel answers a question. Numbers of Linux on x86_64 and arm64 (asm-generic/errno.h).
 pub const STORAGE_ERRNOS: [i32; 8] = [5, 28, 67, 74, 110, 117, 121, 122];
+/// Answers to a call that was broken off or was not to wait, with which no I/O failed: EINTR, EAGAIN.
+pub const UNFINISHED_ERRNOS: [i32; 2] = [4, 11];
 
 /// Kind of an operation. The discriminant is what raw rows carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

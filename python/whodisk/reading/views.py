@@ -72,12 +72,14 @@ SPILL_LIMIT = "16GiB"
 
 #: What an open and the like fail with only where storage does; crates/case/src/schema.rs, STORAGE_ERRNOS.
 STORAGE_ERRNOS = (5, 28, 67, 74, 110, 117, 121, 122)
+#: Answers to a call that was broken off or was not to wait, with which no I/O failed; UNFINISHED_ERRNOS there.
+UNFINISHED_ERRNOS = (4, 11)
 #: What programs do to files beside reading and writing them; before version 3 all of it was `other`.
 NAMESPACE_OPS = ("open", "rename", "unlink", "mkdir", "link", "truncate", "allocate")
 #: SQL: whether an operation moves or keeps data: what is opened, named, made or dropped from the page cache is no I/O.
 IS_IO = f"(op NOT IN {(*NAMESPACE_OPS, 'drop', 'other')})"
 #: SQL: whether an operation failed at I/O. A program that looks for its files opens many that are not there.
-IO_ERROR = f"(error <> 0 AND ({IS_IO} OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
+IO_ERROR = f"(error <> 0 AND error NOT IN {UNFINISHED_ERRNOS} AND ({IS_IO} OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
 
 LAYERS = ("app", "syscall", "block", "device")
 

@@ -338,7 +338,7 @@ fn request_op(row: &BlockRow) -> Op {
 fn is_io_error(op: Op, result: i64) -> bool {
     let errno = i32::try_from(-result).unwrap_or(0);
     if op.is_io() {
-        return result < 0;
+        return result < 0 && !case::schema::UNFINISHED_ERRNOS.contains(&errno);
     }
     case::schema::STORAGE_ERRNOS.contains(&errno)
 }
@@ -444,6 +444,7 @@ mod tests {
         fold.call(&call(Op::Open, libc::ENOENT));
         fold.call(&call(Op::Open, libc::EIO));
         fold.call(&call(Op::Read, libc::EIO));
+        fold.call(&call(Op::Read, libc::EINTR));
         assert_eq!(fold.totals.calls["open"].count, 2);
         assert_eq!(fold.totals.calls["open"].errors, 1);
         assert_eq!(fold.totals.calls["read"].errors, 1);
