@@ -558,6 +558,16 @@ TRUTHS: dict[str, Truth] = {
         status="limited",
         limit="nvme0n1: it takes one write of 4 KiB in 5",
     ),
+    "one_at_a_time": Truth(
+        "saturation", True, rates.one_at_a_time, status="limited", limit="which is mounted with `sync`"
+    ),
+    "three_at_a_time": Truth(
+        "device_rate",
+        True,
+        rates.three_at_a_time,
+        status="limited",
+        limit="nvme0n1: it takes one write of",
+    ),
     "roomy_device": Truth("device_rate", False, rates.roomy_device, status="limited", limit="syncs"),
     "few_long_syncs": Truth(
         "stage_blame",

@@ -27,10 +27,14 @@ def _synced(
     device: str = "nvme0n1",
     waits: list[dict[str, Any]] | None = None,
     syncs: bool = True,
+    durable: bool = True,
     logs_the_rest: bool = False,
+    in_turn: bool = False,
+    options: str = "",
 ) -> Path:
     """Writes of these sizes, `each` of them at once; the device serves one after the other. A call waits for them, then its thread computes.
 
+    `in_turn`: the next one is asked for when the one before it ended. `options`: those of the mount that the files are on.
     `logs_the_rest`: what it does between its calls are operations that it logs, and the calls are none of them.
     """
     calls = len(size) // each
@@ -53,7 +57,7 @@ def _synced(
         "start_ns": start,
         "latency_ns": length,
         "op": "sync" if syncs else "write",
-        "flags": 0 if syncs else 1,
+        "flags": 0 if syncs or not durable else 1,
         "size_bytes": 0 if syncs else size[::each],
         "tid": TID,
         "pid": TID,
@@ -62,13 +66,14 @@ def _synced(
         "queue_depth": 1,
         **stages,
     }
-    # The device works on the first; the others wait in it.
+    # The device works on the first; the others wait in it, unless they come when it is done.
+    before = took - served if in_turn else np.zeros_like(took)
     block = {
         "op_id": ids,
-        "start_ns": np.repeat(start + 10_000, each),
-        "latency_ns": took.ravel(),
+        "start_ns": (start[:, None] + 10_000 + before).ravel(),
+        "latency_ns": (took - before).ravel(),
         "queue_ns": 0,
-        "device_ns": took.ravel() - 2_000,
+        "device_ns": (took - before).ravel() - 2_000,
         "interrupt_ns": 2_000,
         "op": "write",
         "tid": TID,
@@ -76,7 +81,7 @@ def _synced(
         "comm": COMM,
         "device": device,
         "size_bytes": size,
-        "queue_depth": np.tile(np.arange(1, each + 1), calls),
+        "queue_depth": 1 if in_turn else np.tile(np.arange(1, each + 1), calls),
     }
     links = {"parent_id": np.repeat(syscall["op_id"], each), "child_id": ids}
     end = int(start[-1] + length[-1]) + 1_000_000
@@ -94,7 +99,15 @@ def _synced(
             "op": "file",
             "comm": COMM,
         }
-    return write_case(path, app=app, syscall=syscall, block=block, links=links, meta=meta, tables=tables)
+    system = None
+    if options:
+        syscall["file"] = "/mnt/mail/inbox"
+        system = {
+            "mounts": {"/": ["/dev/vda1", "ext4", "rw"], "/mnt/mail": [f"/dev/{device}", "ext4", options]}
+        }
+    return write_case(
+        path, app=app, syscall=syscall, block=block, links=links, meta=meta, tables=tables, system=system
+    )
 
 
 def _sizes(rng: np.random.Generator, count: int) -> Ints:
@@ -122,6 +135,26 @@ def full_device_one_by_one(seed: int, path: Path) -> Path:
     rng = np.random.default_rng([seed, 94])
     size = np.full(2000, 4 * KIB, np.int64)
     return _synced(path, size, 570_000 * np.exp(rng.normal(0, 0.03, 2000)), 1, syncs=False)
+
+
+def _alike_whatever_their_size(seed: int, path: Path, *, in_turn: bool, options: str) -> Path:
+    """Writes of 4 to 128 KiB, three to a call; five of six take the device 1.1 ms, the others up to half as long again."""
+    rng = np.random.default_rng([seed, 100])
+    served = 1_080_000 * np.exp(np.abs(rng.normal(0, 0.01, 3000)))
+    served *= np.where(rng.random(3000) < 1 / 6, rng.uniform(1.15, 1.5, 3000), 1.0)
+    return _synced(
+        path, _sizes(rng, 3000), served, 3, syncs=False, durable=False, in_turn=in_turn, options=options
+    )
+
+
+def one_at_a_time(seed: int, path: Path) -> Path:
+    """A disk in a cloud: a request takes 1.1 ms however large it is, and a mail server on a mount with `sync` asks for one after the other."""
+    return _alike_whatever_their_size(seed, path, in_turn=True, options="rw,sync,relatime")
+
+
+def three_at_a_time(seed: int, path: Path) -> Path:
+    """Three are asked for at once, and it takes one after the other all the same: that is its pace."""
+    return _alike_whatever_their_size(seed, path, in_turn=False, options="rw,relatime")
 
 
 def roomy_device(seed: int, path: Path) -> Path:

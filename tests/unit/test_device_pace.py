@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.synth import Simulation
+from whodisk.detectors.device_rate import said_of
 from whodisk.evidence.context import Context
-from whodisk.evidence.device_pace import BYTES, Pace, pace_of
+from whodisk.evidence.device_pace import BYTES, REQUESTS, Pace, pace_of
 from whodisk.evidence.slow_operations import find_slow, none_of
 from whodisk.evidence.surroundings import Cause
 from whodisk.evidence.survey import survey_layer
@@ -82,6 +83,54 @@ def test_times_of_their_own_are_no_pace_however_they_even_out(seed: int) -> None
     end = np.cumsum(own)
     issued = np.concatenate((np.zeros(4), end[:-4]))
     assert pace_of("loop0", "write", issued, end, np.full(5_000, 4096.0), float(end[-1])) is None
+
+
+def _one_by_one(seed: int, spread: float, apart_ns: float) -> tuple[Floats, Floats, Floats]:
+    """Issue, end, size of requests of 1.1 ms, whatever their size; some take longer, by up to a half, where they spread. Each comes so long after the end of the
+    one before it (less than none: it waited)."""
+    rng = np.random.default_rng([seed, 5])
+    own = 1.1e6 * np.exp(rng.normal(0, 0.01, 3_000))
+    own *= np.where(rng.random(3_000) < spread, rng.uniform(1.15, 1.5, 3_000), 1.0)
+    end = np.cumsum(own + max(0.0, apart_ns))
+    issued = end - own - max(0.0, -apart_ns)
+    return issued, end, rng.choice([4, 8, 16, 64, 128], 3_000) * 1024.0
+
+
+@pytest.mark.parametrize(
+    ("spread", "apart_ns", "is_one", "alone"),
+    [(0.2, 50_000.0, False, False), (0.0, 50_000.0, True, True), (0.2, -300_000.0, True, False)],
+)
+def test_what_one_takes_that_nobody_waited_behind_is_no_pace(
+    spread: float, apart_ns: float, is_one: bool, alone: bool
+) -> None:
+    """A network disk of 1.1 ms was said to take 8.9 MiB/s and no more. Where it hardly varies, nothing tells the two apart."""
+    issued, end, size = _one_by_one(1, spread, apart_ns)
+    pace = pace_of("vdb", "write", issued, end, size, float(end[-1]))
+    assert (pace is not None, pace is not None and pace.alone) == (is_one, alone)
+
+
+def test_a_pace_by_bytes_needs_nobody_to_wait() -> None:
+    """Requests that come one by one, and take as much longer as they are larger: that is a rate."""
+    _, _, size = _one_by_one(2, 0.0, 0.0)
+    rng = np.random.default_rng([2, 6])
+    own = size / (8 * MIB) * 1e9 * np.where(rng.random(len(size)) < 0.2, 1.3, 1.0)
+    end = np.cumsum(own + 50_000.0)
+    pace = pace_of("vdb", "write", end - own, end, size, float(end[-1]))
+    assert pace is not None and (pace.unit, pace.alone) == (BYTES, False)
+
+
+def _said_pace(size_bytes: float, alone: bool) -> Pace:
+    times = np.array([0.0]), np.array([1e9])
+    return Pace("vdb", "write", REQUESTS, 900.0, 900.0 * 10_240, 0.97, size_bytes, 1.0e6, *times, 1e9, alone)
+
+
+def test_size_and_time_of_a_request_go_with_the_rate() -> None:
+    """The median size stood beside the mean rate: 4 KiB in 1.1 ms are not 8.9 MiB/s."""
+    assert "one write of 10 KiB on average in 1.11 ms, one after the other, which is 8.79 MiB/s" in said_of(
+        _said_pace(4_096.0, False), 0.9
+    )
+    assert "one write of 10 KiB in 1.11 ms, one after the other" in said_of(_said_pace(10_240.0, False), 0.9)
+    assert "never asked for two writes at once" in said_of(_said_pace(4_096.0, True), 0.9)
 
 
 @pytest.mark.parametrize("waited", [True, False])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ground_truth import limits
+from ground_truth import limits, rates
 from ground_truth.cases import TRUTHS
 from whodisk.report import brief
 from whodisk.verdict.solve import solve
@@ -106,6 +106,20 @@ def test_what_may_be_a_lost_sleep_is_neither_computing_nor_idle(tmp_path: Path) 
     assert said.startswith("storage for 9.9 % of the time at most")
     assert "computes" not in said
     assert "idle" not in said
+
+
+def test_one_at_a_time_on_a_disk_of_flat_latency_is_no_rate_of_it(tmp_path: Path) -> None:
+    """1.1 ms a request was called all that the disk takes, and the mount option that asks for each of them was not named."""
+    verdict = solve(rates.one_at_a_time(3, tmp_path / "case"))
+    assert verdict.limit is not None
+    assert "has one request in flight at a time" in verdict.limit
+    assert "Its files lie on /mnt/mail, which is mounted with `sync`" in verdict.limit
+    assert "two of it at once" in verdict.next_steps[0]
+    assert "mount -o remount,async /mnt/mail" in " ".join(verdict.next_steps)
+    # Where nobody would notice whether it takes more, the experiment that shows it is proposed.
+    alone = solve(rates.full_device_one_by_one(3, tmp_path / "alone"))
+    assert "never asked for two writes at once" in str(alone.limit)
+    assert "two of it at once" in alone.next_steps[0]
 
 
 def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:

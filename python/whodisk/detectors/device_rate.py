@@ -10,9 +10,11 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Detector, Excuse, Result
+from whodisk.detectors.thread_limit import synced_mount
 from whodisk.detectors.thresholds import PACE_OWN_MIN, PACE_TOLD_MIN, THREAD_BINDS_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import BYTES, WAITS, Pace
+from whodisk.evidence.main_program import main_program
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.room import FOR_ROOM
 from whodisk.evidence.thresholds import PACE_LONG
@@ -35,7 +37,12 @@ def run(context: Context) -> Result:
             result.limited, result.limiting_device = True, pace.device
             said = said_of(pace, waited)
             if waited >= THREAD_BINDS_MIN:
-                result.limit, result.limit_refute = said, _refute(pace)
+                program = main_program(context)
+                synced = (
+                    synced_mount(context, program) if program is not None and pace.op == "write" else None
+                )
+                result.limit = said + (synced.said if synced else "")
+                result.limit_refute = _refute(pace) + (f" {synced.refute}" if synced else "")
             else:
                 result.besides = said
         explains = _behind(context, pace)
@@ -111,13 +118,26 @@ def said_of(pace: Pace, waited: float) -> str:
             f"the bandwidth of {pace.device}: it takes {pace.rate} of {plural} and no more, small or large "
             f"({words.percent(pace.held)} of its time with {plural} at the same rate within a tenth); {when}"
         )
+    # Their means go with their rate; the median request may be much smaller.
+    size = words.size(pace.bytes_per_s / pace.per_s)
+    usual = "" if size == words.size(pace.size_bytes) else " on average"
+    alone = (
+        f". It was never asked for two {plural} at once, so {words.duration(1e9 / pace.per_s)} may be what one takes, and not what it lets through"
+        if pace.alone
+        else ""
+    )
     return (
-        f"{pace.device}: it takes one {pace.op} of {words.size(pace.size_bytes)} in {words.duration(pace.each_ns)}, one after the other, which is {pace.rate} "
-        f"({words.percent(pace.held)} of its time with {plural} within a tenth of that); {when}"
+        f"{pace.device}: it takes one {pace.op} of {size}{usual} in {words.duration(1e9 / pace.per_s)}, one after the other, which is {pace.rate} "
+        f"({words.percent(pace.held)} of its time with {plural} within a tenth of that); {when}{alone}"
     )
 
 
 def _refute(pace: Pace) -> str:
+    if pace.alone:
+        return (
+            f"Run two of it at once: if throughput grows, one {pace.op} takes {pace.device} that long by itself, and what limits is that there is one at a time; "
+            f"if it does not, {pace.device} lets through no more."
+        )
     return (
         f"Run the same on another device, or with half the bytes: if it does not get faster, {pace.device} is not what limits it. "
         "An earlier case of the same device (--against) shows whether it was always like this."

@@ -19,6 +19,7 @@ from whodisk.detectors.thread_limit import (
     held_below,
     limit_of,
     remote_said,
+    synced_mount,
 )
 from whodisk.detectors.thresholds import (
     AHEAD_MIN,
@@ -31,13 +32,14 @@ from whodisk.detectors.thresholds import (
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     SERIAL_SHARE,
+    THREAD_BINDS_MIN,
     TURN_SHARE_MAX,
     VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program, main_program
 from whodisk.evidence.survey import Stratum
-from whodisk.evidence.thread_time import ThreadTime, thread_time
+from whodisk.evidence.thread_time import DURABLE, OTHERS, WRITES, ThreadTime, thread_time
 from whodisk.machine.below_loop import always_below_loop
 from whodisk.machine.kernel_threads import made_for
 from whodisk.machine.volume_time import in_all_volumes
@@ -207,11 +209,21 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         result.limiting_device = held.device
-        return
-    _in_flight(context, result, program, time)
+    else:
+        _in_flight(context, result, program, time)
+    _name_sync(context, result, program, time)
     if not result.limited and time is not None and (asleep := asleep_instead(context, program, time)):
         # It waits for no storage then, so it is at no limit of it; and what it waits for may be nothing to do.
         result.limit, result.limit_refute = asleep.said, asleep.refute
+
+
+def _name_sync(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:
+    """Adds to a limit that a mount option makes calls durable, where those that change files take a good part of the program's time."""
+    changing = sum(time.share[name] for name in (WRITES, DURABLE, OTHERS)) if time is not None else 0.0
+    synced = synced_mount(context, program) if result.limited and changing >= THREAD_BINDS_MIN else None
+    if synced is not None:
+        result.limit = f"{result.limit}{synced.said}"
+        result.limit_refute = f"{result.limit_refute or DEEPER} {synced.refute}"
 
 
 def _in_flight(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:

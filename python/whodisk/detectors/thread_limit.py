@@ -47,7 +47,7 @@ from whodisk.evidence.thread_time import (
 )
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
 from whodisk.evidence.time_lost import submitters
-from whodisk.machine.servers import AT_SERVER, remote_of
+from whodisk.machine.servers import AT_SERVER, remote_of, synced_mount_of
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Floats, overlap
@@ -344,6 +344,22 @@ def remote_said(context: Context, ops: tuple[str, ...]) -> str:
         ""
         if remote is None
         else f", at {remote.source} behind {remote.mount} ({remote.kind}) or on the way there"
+    )
+
+
+def synced_mount(context: Context, program: Program) -> Limit | None:
+    """What a limit says besides, and the experiment, where a program's longest calls change files on a mount with `sync`: each returns when the disk has it."""
+    if context.layer != "syscall":
+        return None
+    longest = context.case.arrays(
+        f"SELECT op_id FROM measured WHERE layer = 'syscall' AND {program.sql} ORDER BY latency_ns DESC, op_id LIMIT {FILES_LOOKED_UP_MAX}"
+    )["op_id"].astype(np.int64)
+    mount = synced_mount_of(context, longest) if len(longest) else None
+    if mount is None:
+        return None
+    return Limit(
+        f". Its files lie on {mount}, which is mounted with `sync`: each call that changes a file or a folder there returns when the disk has it",
+        f"Mount {mount} without `sync` for a minute (mount -o remount,async {mount}) and repeat: if it does not get faster, it is not the option.",
     )
 
 

@@ -65,6 +65,8 @@ class Pace:
     end_ns: Floats
     #: Length of the time that was looked at, ns.
     span_ns: float
+    #: Nobody asked for a second one while one was under way, and their time does not grow with their bytes: it may be what one takes, and no pace.
+    alone: bool = False
 
     @property
     def busy(self) -> float:
@@ -143,12 +145,13 @@ def pace_of(
     time_ns = float(own_ns[kept].sum())
     # Of requests that are all alike nothing shows whether bytes or turns are counted: turns, which is what was seen.
     by_number = any(part > 0 for model, part in held.items() if not model.per_byte_ns)
-    quick = float(np.median(own_ns[kept])) < PACE_ALONE_MIN_NS
-    if quick and waited.mean() < PACE_WAITED_MIN and time_ns < PACE_ALONE_HELD_MIN * float(own_ns.sum()):
-        # Nobody asked for a second one while the first was under way: how long one takes is no pace, but where it hardly varies.
-        return None
     bytes_count = best.per_byte_ns * float(size_bytes[kept].sum()) >= 0.5 * time_ns
     is_bytes = bytes_count and (not by_number or _differ(size_bytes[kept], own_ns[kept]))
+    alone = bool(waited.mean() < PACE_WAITED_MIN)
+    quick = float(np.median(own_ns[kept])) < PACE_ALONE_MIN_NS
+    if alone and (quick or not is_bytes) and time_ns < PACE_ALONE_HELD_MIN * float(own_ns.sum()):
+        # Nobody asked for a second one while the first was under way: how long one takes is no pace, but where it hardly varies, or grows with its bytes.
+        return None
     busy = own_ns <= PACE_BUSY_MAX * best.takes_ns(size_bytes)
     return Pace(
         device=device,
@@ -165,6 +168,7 @@ def pace_of(
         begin_ns=begin_ns[busy],
         end_ns=end_ns[busy],
         span_ns=span_ns,
+        alone=alone and not is_bytes,
     )
 
 

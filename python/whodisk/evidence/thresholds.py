@@ -457,7 +457,7 @@ PACE_ALONE_MIN_NS = row(
     1_000_000,
     "ns",
     CHOSEN,
-    "A request that takes less by itself is what a drive needs for one; a limit that holds a lone reader or writer holds it for longer.",
+    "A request that takes less by itself is what a drive needs for one, also where it grows with its bytes; a limit of bytes that holds a lone reader or writer holds it for longer.",
 )
 PACE_REQUESTS_MIN = row(
     "PACE_REQUESTS_MIN",
