@@ -48,6 +48,7 @@ FACTS = {
     "reading/views.STORAGE_ERRNOS": "numbers of the kernel",
     "reading/views.WBT": "a flag of the case format",
     "reading/weighted_rows.COPY_STEP": "beyond every op_id",
+    "verdict/ended.TIME_IS_OVER": "an exit status of timeout(1)",
 }
 
 

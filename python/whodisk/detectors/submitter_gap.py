@@ -20,9 +20,11 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import LateOperations, late_while_held
+from whodisk.evidence.process_stops import process_stops_sql
 from whodisk.evidence.submitters import operations_of
-from whodisk.evidence.thread_stops import Stops, find_stops, stops_sql
+from whodisk.evidence.thread_stops import Stops, find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
+from whodisk.evidence.time_lost import submitters
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.statistics import probability
 from whodisk.statistics.coincidence import Intervals, coincidence_p
@@ -32,6 +34,7 @@ from whodisk.statistics.stats import (
     Ints,
     bootstrap_ratio,
     bootstrap_sum,
+    disjoint,
     episodes,
     overlap,
 )
@@ -151,7 +154,7 @@ def _candidate(
     share_of_time = silent_ns / (submitters * context.survey.span_ns)
     shares = _shares(context, waits.explained, share_of_time)
     low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / (submitters * context.survey.span_ns))
-    claim = _claim(gaps, numbers, silent_ns, waits, context)
+    claim = _claim(gaps, numbers, waits, context)
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {_states(gaps)}"),
         claim=claim,
@@ -220,7 +223,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
     felt = f" The 99th percentile is {with_them}, without {them} {without}."
     if with_them == without:
         felt = f" The 99th percentile is {with_them}, with and without {them}."
-    claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
+    claim = _claim(gaps, numbers, waits, context) + felt
     happened = int(numbers.max()) + 1
     unmade = float(stops.unmade.sum())
     unmade_low, _ = bootstrap_sum(_per(numbers, stops.unmade))
@@ -250,13 +253,15 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         episodes=happened,
         evidence=[
             *_evidence(context, shortest_ns),
-            evidence(context.case, "the stops", f"{stops_sql(context)} LIMIT 20"),
+            evidence(
+                context.case, "the stops", f"{process_stops_sql(context, submitters(context))} LIMIT 20"
+            ),
         ],
         refute="Look who sends SIGSTOP, and repeat without: operations that stay slow are not its.",
         remedy=_remedy(gaps),
         otherwise=claim,
         explains=waits.explained,
-        stopped=frozenset(gaps.tid[gaps.state == STOPPED].tolist()),
+        stopped=frozenset(stops.tid.tolist()) | _with_them(context),
         share_low=shares.low,
         share_high=shares.high,
         large=counted
@@ -270,6 +275,14 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         p99_ratio=worse,
         unmade=unmade,
     )
+
+
+def _with_them(context: Context) -> frozenset[int]:
+    """All threads that were stopped of the submitters' processes."""
+    rows = context.case.rows(
+        f"SELECT DISTINCT tid FROM ({process_stops_sql(context, submitters(context))}) AS stops"
+    )
+    return frozenset(int(row["tid"] or 0) for row in rows)
 
 
 @dataclass
@@ -340,8 +353,11 @@ def _begins(context: Context, gaps: Gaps) -> Ints:
     return context.sorted_start_ns if theirs.all() else np.sort(sample.start_ns[theirs])
 
 
-def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, context: Context) -> str:
+def _claim(gaps: Gaps, numbers: Ints, waits: LateOperations, context: Context) -> str:
     times = int(numbers.max()) + 1
+    # Several threads at once are silent once.
+    begin, end = disjoint(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
+    silent_ns = float((end - begin).sum())
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
         f"{words.threads_together(_threads(gaps))} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
@@ -360,11 +376,11 @@ def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, con
 def _seen(context: Context, gaps: Gaps) -> str:
     if set(gaps.state) != {STOPPED}:
         return ""
-    tids = ", ".join(str(int(tid)) for tid in np.unique(gaps.tid))
     causes = context.case.rows(
-        f"SELECT DISTINCT cause FROM waits WHERE state = 'stopped' AND cause IS NOT NULL AND tid IN ({tids})"
+        f"SELECT DISTINCT cause FROM ({process_stops_sql(context, np.unique(gaps.tid).tolist())}) AS stops WHERE cause IS NOT NULL"
     )
-    return f", {words.stopped(' '.join(str(row['cause']) for row in causes))}"
+    said = words.stopped(" ".join(str(row["cause"]) for row in causes))
+    return f", {said if _thread_count(gaps) == 1 else said.replace('with its', 'with their')}"
 
 
 def _thread_count(gaps: Gaps) -> int:

@@ -1,5 +1,6 @@
 """What a submitter that was stopped cost its operations, where the stops themselves were seen (table `waits`).
 
+Where all of a process was stopped, so were its threads that slept (`whodisk.evidence.process_stops`).
 A silence shorter than the table `gaps` keeps still holds up whatever is in flight then, and whatever is due. Effects are computed
 by subtraction: the 99th percentile of the operations that no stop touched, against that of all.
 """
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.process_stops import ThreadStops, with_whole_processes
 from whodisk.evidence.replay import Replay, replayed_without_stops
 from whodisk.evidence.survey import thinned
 from whodisk.evidence.thresholds import (
@@ -77,10 +79,17 @@ def stops_sql(context: Context, state: str = "stopped", least_ns: int = 1) -> st
 def find_stops(context: Context, state: str = "stopped", least_ns: int = 1) -> Stops | None:
     """Stops, or other waits of a submitter in which it did nothing, and their cost; None without any."""
     found = context.case.arrays(stops_sql(context, state, least_ns))
-    if not len(found["tid"]):
+    held = ThreadStops(
+        found["tid"].astype(np.int64),
+        np.array([str(name or "the submitter") for name in found["comm"]], dtype=object),
+        found["start_ns"].astype(np.int64),
+        found["duration_ns"].astype(np.int64),
+    )
+    if state == "stopped":
+        held = with_whole_processes(context, submitters(context), held)
+    tid, start, length = held.tid, held.start_ns, held.duration_ns
+    if not len(tid):
         return None
-    tid, start = found["tid"].astype(np.int64), found["start_ns"].astype(np.int64)
-    length = found["duration_ns"].astype(np.int64)
     ops = context.case.arrays(
         f"""SELECT tid, start_ns, latency_ns FROM measured
 WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.operations)} ORDER BY start_ns, op_id"""
@@ -103,7 +112,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     late = map(_some, (latency > without, held_up))
     return Stops(
         tid=tid,
-        comm=np.array([str(name or "the submitter") for name in found["comm"]], dtype=object),
+        comm=held.comm,
         start_ns=start,
         duration_ns=length,
         share_of_time=min(1.0, float(length.sum()) / float(threads_time(context, submitters(context)).sum())),
