@@ -32,6 +32,7 @@ from whodisk.detectors.thresholds import (
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     SERIAL_SHARE,
+    SHARE_OF_LATENCY_MIN,
     THREAD_BINDS_MIN,
     TURN_SHARE_MAX,
     VOLUME_BINDS_MIN,
@@ -249,7 +250,7 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
         of = f" of {words.size(own.size_bytes)}" if own.size_bytes >= 1 else ""
         result.limit = (
             f"the calls of {program.name} themselves: it is in one of them {words.percent(min(1.0, filled))} of its time, {words.rate(own.throughput)} per second{of}, "
-            f"{words.duration(own.held_ns)} each, and the kernel answers them from memory ({words.percent(below)} of that is spent with devices)"
+            f"{words.duration(own.held_ns)} each, and the kernel answers them from memory ({words.percent(below)} of that is spent with devices){_dropping(context)}"
         )
         result.limit_refute = "Run the same with a tenth of the calls, each ten times as large: if it does not get faster, their number is not what limits it."
         result.limited = True
@@ -313,6 +314,14 @@ def _beside(context: Context, program: Program, own: Load) -> str:
     return f"Run two of it at once{ahead}: if throughput does not grow, {program.device or 'what answers its calls'} is the limit."
 
 
+def _dropping(context: Context) -> str:
+    """What calls take that have pages dropped, where that is much; they write what is dirty before."""
+    part = sum(s.latency_ns for s in context.survey.select(op="drop")) / max(1.0, context.survey.latency_ns)
+    if part < SHARE_OF_LATENCY_MIN:
+        return ""
+    return f", but for {words.percent(part)} of it: in that it has pages dropped from the cache, which writes dirty ones out"
+
+
 def _fetched_ahead(context: Context) -> bool:
     """Whether the kernel fetched more ahead than on demand, as it does for who reads in order; True where that is not known."""
     if "prefetch" not in context.case.columns:
@@ -344,10 +353,11 @@ def _own_load(context: Context, program: Program) -> Load | None:
     middle_ns = (low_ns + high_ns) / 2
     sample = context.case.arrays(
         f"""SELECT start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes,
-  op IN {THROUGH_CACHE} AND (op = 'fault' OR coalesce(flags, 0) & {DIRECT} = 0) AS cached FROM measured WHERE {where}
+  op IN {MOVING} AS moving, op IN {THROUGH_CACHE} AND (op = 'fault' OR coalesce(flags, 0) & {DIRECT} = 0) AS cached FROM measured WHERE {where}
   AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns)} ORDER BY start_ns, op_id"""
     )
     start_ns, latency_ns = (sample[name].astype(np.int64) for name in ("start_ns", "latency_ns"))
+    size_bytes = sample["size_bytes"][sample["moving"].astype(np.bool_)].astype(np.float64)
     if len(start_ns) < SATURATION_REQUESTS_MIN:
         return None
     # The stretch itself, without a program's start and end, is what its rate is judged by.
@@ -372,7 +382,7 @@ def _own_load(context: Context, program: Program) -> Load | None:
         in_flight=throughput * held_ns / 1e9,
         kind="request",
         bytes_per_s=bytes_per_s,
-        size_bytes=float(sample["size_bytes"].astype(np.float64).mean()),
+        size_bytes=float(size_bytes.mean()) if len(size_bytes) else 0.0,
         through_cache=through_cache,
         at_once=at_once,
         ahead=ahead,
