@@ -33,6 +33,7 @@ from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import (
     ASLEEP,
     CALL_OF,
+    DROPS,
     DURABLE,
     IN_FLIGHT,
     NO_CPU,
@@ -83,6 +84,7 @@ def limit_of(context: Context, program: Program, time: ThreadTime) -> Limit | No
         SYNCS: time.share[SYNCS] / left,
         DURABLE: time.share[DURABLE] / left,
         READS: (time.share[READS] + time.share[WRITES]) / left,
+        DROPS: time.share[DROPS] / left,
         OTHERS: time.share[OTHERS] / left,
         IN_FLIGHT: time.share[IN_FLIGHT] / left,
         RUNNING: (time.share[RUNNING] + time.share[NO_CPU] * time.own_cpu) / left,
@@ -105,6 +107,8 @@ def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> L
         return _syncs(context, program, time)
     if most == DURABLE:
         return _durable(context, program, time)
+    if most == DROPS:
+        return _drops(program, time)
     if most == OTHERS:
         return _others(context, program, time)
     if most == RUNNING and time.waits_known and not (time.flies and held_below(context) >= HELD_BELOW_MIN):
@@ -237,7 +241,7 @@ def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:
     few = _few(context, calls_sql, calls)
     said = (
         f"syncs: {_waits(program.name, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
-        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing}{few}"
+        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing.said if flushing else ''}{few}"
     )
     if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
         said += f"; {words.percent(time.any_sync)} of the time, at least one thread is in a sync"
@@ -246,7 +250,7 @@ def _syncs(context: Context, program: Program, time: ThreadTime) -> Limit:
             f". What it keeps in flight passes {words.percent(time.behind_sync)} of its time while its own thread sits in a sync, "
             "so a deeper queue brings nothing"
         )
-    return Limit(said, WITHOUT_THE_LONGEST if few else FEWER_SYNCS, _held_by(context, _SYNCS))
+    return Limit(said, WITHOUT_THE_LONGEST if few else FEWER_SYNCS, _held_by(context, _SYNCS, flushing))
 
 
 def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
@@ -255,7 +259,8 @@ def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
     each = (
         f", {words.things(requests, 'request')} to the device for each" if requests and requests >= 1 else ""
     )
-    where = _flushing(context, _durable_sql(program)) + _waited_in(context, program)
+    flushing = _flushing(context, _durable_sql(program))
+    where = (flushing.said if flushing else "") + _waited_in(context, program)
     few = _few(context, _durable_sql(program), calls)
     return Limit(
         f"durable writes (O_SYNC or O_DSYNC): {_waits(program.name, time, time.share[DURABLE])} for writes that return only when their data "
@@ -264,7 +269,16 @@ def _durable(context: Context, program: Program, time: ThreadTime) -> Limit:
         if few
         else "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
         "what limits it.",
-        _held_by(context, ("write",)),
+        _held_by(context, ("write",), flushing),
+    )
+
+
+def _drops(program: Program, time: ThreadTime) -> Limit:
+    calls = time.calls[DROPS]
+    return Limit(
+        f"what it drops: {_waits(program.name, time, time.share[DROPS])} in calls that have pages dropped from the cache (posix_fadvise, BLKFLSBUF), "
+        f"{words.duration(calls.held_ns / calls.count)} each; they write dirty ones out",
+        "Run the same without these calls: if it does not get faster, they are not what limits it.",
     )
 
 
@@ -308,14 +322,16 @@ def _others_had_it(context: Context) -> str:
 
 
 def _threads(time: ThreadTime) -> str:
-    return "its thread computes" if time.threads == 1 else f"its {words.count(time.threads)} threads compute"
+    return "its thread computes" if time.threads == 1 else f"{_its_threads(time)} compute"
+
+
+def _its_threads(time: ThreadTime) -> str:
+    return f"its {words.count(time.threads)} {'busiest ' if time.cut else ''}threads"
 
 
 def _waits(comm: str, time: ThreadTime, share: float) -> str:
     """``fio waits 74 % of its thread's time``."""
-    whose = (
-        "its thread's time" if time.threads == 1 else f"the time of its {words.count(time.threads)} threads"
-    )
+    whose = "its thread's time" if time.threads == 1 else f"the time of {_its_threads(time)}"
     return f"{comm} waits {words.percent(share)} of {whose}"
 
 
@@ -363,8 +379,24 @@ def synced_mount(context: Context, program: Program) -> Limit | None:
     )
 
 
-def _held_by(context: Context, ops: tuple[str, ...]) -> str:
-    """The device that has most of these operations' time in its device stage; empty if none has."""
+@dataclass(frozen=True)
+class _Flushing:
+    """A device that flushed its cache, and for which part of the time of the calls that waited for it."""
+
+    device: str
+    share: float
+    each_ns: float
+
+    @property
+    def said(self) -> str:
+        """As the end of a sentence."""
+        return f"; for {words.percent(self.share)} of it {self.device} flushed its cache, {words.duration(self.each_ns)} a flush"
+
+
+def _held_by(context: Context, ops: tuple[str, ...], flushing: _Flushing | None) -> str:
+    """The device that has most of these operations' time, in its device stage or while it flushes for a journal's commit; empty if none has."""
+    if flushing is not None and flushing.share >= LIMITING_DEVICE_MIN:
+        return flushing.device
     strata = [s for s in context.survey.strata if s.op in ops]
     whole = sum(s.latency_ns for s in strata)
     held: dict[str, float] = {}
@@ -386,14 +418,14 @@ def _durable_sql(program: Program) -> str:
     return f"{program.sql} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
 
 
-def _flushing(context: Context, calls: str) -> str:
-    """For which part of these calls' time their device flushed its cache, from a stretch around the middle."""
+def _flushing(context: Context, calls: str) -> _Flushing | None:
+    """For which part of these calls' time their device flushed its cache, from a stretch around the middle; None where that is little, or not known."""
     if "block" not in context.surveys or "device_ns" not in context.case.columns.get("ops/block", ()):
-        return ""
+        return None
     of = f"FROM measured WHERE layer = '{context.layer}' AND device IS NOT NULL AND {calls}"
     rows = context.case.rows(f"SELECT device {of} GROUP BY 1 ORDER BY sum(latency_ns) DESC, 1 LIMIT 1")
     if not rows:
-        return ""
+        return None
     device = str(rows[0]["device"])
     waits = context.case.arrays(
         f"""SELECT begin_ns, end_ns FROM (SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns,
@@ -408,14 +440,14 @@ WHERE device = {quoted(device)} AND op = 'flush' AND device_ns IS NOT NULL
     )
     flush_begin_ns, flush_end_ns = (flushes[name].astype(np.float64) for name in ("begin_ns", "end_ns"))
     if len(flush_begin_ns) == 0:
-        return ""
+        return None
     share = float(overlap(begin_ns, end_ns, flush_begin_ns, flush_end_ns).sum()) / float(
         (end_ns - begin_ns).sum()
     )
     if share < BEHIND_SYNC_TOLD:
-        return ""
+        return None
     each_ns = float((flush_end_ns - flush_begin_ns).mean())
-    return f"; for {words.percent(share)} of it {device} flushed its cache, {words.duration(each_ns)} a flush"
+    return _Flushing(device, share, each_ns)
 
 
 def _requests_each(context: Context, program: Program) -> float | None:

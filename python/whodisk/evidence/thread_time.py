@@ -28,12 +28,27 @@ from whodisk.types import Cell
 SYNC = 1
 
 #: What a thread may do; the calls first.
-SYNCS, DURABLE, READS, WRITES, OTHERS = "syncs", "durable writes", "reads", "writes", "other calls"
+SYNCS, DURABLE, READS, WRITES, DROPS, OTHERS = (
+    "syncs",
+    "durable writes",
+    "reads",
+    "writes",
+    "cache drops",
+    "other calls",
+)
 #: No call held it: it slept while something of it was in flight, it slept while nothing was, it ran, or it had no CPU.
 IN_FLIGHT, ASLEEP, RUNNING, NO_CPU = "in flight", "asleep", "running", "no CPU"
-CALLS = (SYNCS, DURABLE, READS, WRITES, OTHERS)
+CALLS = (SYNCS, DURABLE, READS, WRITES, DROPS, OTHERS)
 #: A page that a thread touches and that has to be read first is a read.
-CALL_OF = {"read": READS, "fault": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
+CALL_OF = {
+    "read": READS,
+    "fault": READS,
+    "write": WRITES,
+    "copy": WRITES,
+    "sync": SYNCS,
+    "flush": SYNCS,
+    "drop": DROPS,
+}
 
 
 @dataclass(frozen=True)
@@ -49,8 +64,9 @@ class Calls:
 class ThreadTime:
     """The time of a program's busy threads, from the first to the last operation of each."""
 
-    #: Threads that were looked at, and all their time, ns.
+    #: Threads that were looked at, whether there are more as busy, and all their time, ns.
     threads: int
+    cut: bool
     whole_ns: float
     #: From the first operation to the last, ns.
     begin_ns: float
@@ -97,7 +113,8 @@ def thread_time(context: Context, program: Program) -> ThreadTime | None:
     operations = _operations(context, program)
     if operations is None:
         return None
-    threads = _busy(operations)
+    busy = _busy(operations)
+    threads = busy[:THREADS_MAX]
     known = "waits" in context.case.columns
     waits = _waits(context, [tid for tid, _ in threads]) if known else {}
     sums = _Sums(known)
@@ -114,6 +131,7 @@ def thread_time(context: Context, program: Program) -> ThreadTime | None:
     )
     return ThreadTime(
         threads=len(threads),
+        cut=len(busy) > len(threads),
         whole_ns=sums.whole_ns,
         begin_ns=low,
         span_ns=high - low,
@@ -237,7 +255,7 @@ ORDER BY tid, start_ns, op_id"""
 
 
 def _busy(operations: _Operations) -> list[tuple[int, slice]]:
-    """Threads that were in operations for a tenth of the time of the busiest one, and which operations are theirs; some of the busiest."""
+    """Threads that were in operations for a tenth of the time of the busiest one, and which operations are theirs; the busiest first."""
     tids, first = np.unique(operations.tid, return_index=True)
     last = np.append(first[1:], len(operations.tid))
     threads = []
@@ -249,7 +267,7 @@ def _busy(operations: _Operations) -> list[tuple[int, slice]]:
         threads.append((busy_ns, int(tid), slice(low, high)))
     threads.sort(key=lambda thread: (-thread[0], thread[1]))
     least = THREAD_BUSY_MIN * threads[0][0]
-    return [(tid, mine) for busy_ns, tid, mine in threads[:THREADS_MAX] if busy_ns >= least]
+    return [(tid, mine) for busy_ns, tid, mine in threads if busy_ns >= least]
 
 
 def _holds(begin: Floats, end: Floats, kind: Ints) -> Bools:
