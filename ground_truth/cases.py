@@ -885,6 +885,16 @@ TRUTHS: dict[str, Truth] = {
     "one_request": Truth("uncached_tail", False, reads.one_request),
     "scattered_misses": Truth("uncached_tail", False, reads.scattered_misses),
     "cheap_tails": Truth("uncached_tail", False, reads.cheap_tails),
+    "reads_less_than_a_window": Truth(
+        "prefetch",
+        True,
+        reads.reads_less_than_a_window,
+        status="slow",
+        kind="config",
+        name="read_ahead_kb of sda",
+        because_of="16 KiB",
+    ),
+    "random_reads_with_hits": Truth("prefetch", False, reads.random_reads_with_hits),
     "small_window": Truth(
         "prefetch",
         True,

@@ -31,10 +31,12 @@ def build(
     server: str | None = None,
     client_kib: int | None = None,
     scattered: bool = False,
+    hits_have_no_device: bool = False,
 ) -> Path:
     """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read.
 
-    `server`: it serves a client, each of whose operations of `client_kib` takes one read. `scattered`: it reads on nowhere.
+    `server`: it serves a client, each of whose operations of `client_kib` takes one read. `scattered`: it reads on nowhere. `hits_have_no_device`: as a
+    recording of system calls has it.
     """
     rng = np.random.default_rng([seed, 5])
     count = len(pieces)
@@ -53,7 +55,10 @@ def build(
         "queue_depth": [1] * count,
         "tid": [101] * count,
         "file": ["/data/a.vhd"] * count,
-        "device": ["sda"] * count,
+        "device": [
+            None if hits_have_no_device and all(tier == "ram" for _, _, tier, _ in read) else "sda"
+            for read in pieces
+        ],
         "flags": 0,
     }
     cache: list[dict[str, Any]] = [
@@ -191,13 +196,24 @@ def cheap_tails(seed: int, path: Path) -> Path:
 
 
 def _read_on(
-    seed: int, path: Path, *, window_kb: int, wait_ns: float, read_kib: int = 64, scattered: bool = False
+    seed: int,
+    path: Path,
+    *,
+    window_kb: int,
+    wait_ns: float,
+    read_kib: int = 64,
+    scattered: bool = False,
+    each_waits: int = 1,
 ) -> Path:
-    """Reads in order; readahead of `window_kb` follows them, page by page if it is 0, and every read waits for the piece in flight."""
+    """Reads in order; readahead of `window_kb` follows them, page by page if it is 0, and every one (or one of so many) waits for the piece in flight; the
+    others find theirs in memory."""
     rng = np.random.default_rng([seed, 11])
     count = 600
     waits = rng.lognormal(np.log(wait_ns), 0.2, count).astype(int)
-    pieces = [[(0, read_kib * KIB, "readahead", int(wait))] for wait in waits]
+    pieces = [
+        [(0, read_kib * KIB, "ram", 0) if at % each_waits else (0, read_kib * KIB, "readahead", int(wait))]
+        for at, wait in enumerate(waits)
+    ]
     fetched_kib = window_kb or 4
     number = np.arange(count * read_kib // fetched_kib)
     block = {
@@ -229,12 +245,23 @@ def _read_on(
         block=block,
         prefetch=[account],
         scattered=scattered,
+        hits_have_no_device=each_waits > 1,
     )
 
 
 def small_window(seed: int, path: Path) -> Path:
     """Readahead of 16 KiB for somebody who reads on in order."""
     return _read_on(seed, path, window_kb=16, wait_ns=400_000)
+
+
+def reads_less_than_a_window(seed: int, path: Path) -> Path:
+    """It reads 8 KiB at a time and waits in one read of two: the other finds what was fetched with it. Readahead of 16 KiB is too small for it."""
+    return _read_on(seed, path, window_kb=16, wait_ns=400_000, read_kib=8, each_waits=2)
+
+
+def random_reads_with_hits(seed: int, path: Path) -> Path:
+    """The same, here and there: one read of two is in memory, and no window would bring the others any sooner."""
+    return _read_on(seed, path, window_kb=16, wait_ns=400_000, read_kib=8, each_waits=2, scattered=True)
 
 
 def no_window(seed: int, path: Path) -> Path:

@@ -321,3 +321,35 @@ def test_reads_are_in_order_by_pages(
     with Case(write_case(tmp_path / "case", app=calls, tables={"cache": cache})) as case:
         row = case.rows(prefetch.totals_sql("sda"))[0]
     assert (row["pages"], row["in_order"] or 0) == (pages, in_order)
+
+
+@pytest.mark.parametrize(
+    ("order", "in_order"),
+    [
+        # Each read that waits goes on from one that found its page in memory.
+        ([0, 1, 2, 3, 4, 5], 3),
+        # What is in memory is read in order; what waits is read here and there.
+        ([0, 90, 1, 40, 2, 70], 0),
+        ([50, 90, 7, 40, 63, 70], 0),
+    ],
+)
+def test_a_read_from_memory_is_a_step_and_nothing_that_was_waited_for(
+    tmp_path: Path, order: list[int], in_order: int
+) -> None:
+    """hashdeep, with half of its reads in memory: only each third page seemed to be read, and none in order."""
+    device = [None, "sda", None, "sda", None, "sda"]
+    calls = {
+        "op_id": APP_ID_BASE + np.arange(7),
+        "start_ns": np.arange(7) * 1_000_000,
+        "latency_ns": [100_000] * 7,
+        "op": "read",
+        "device": [*device, None],
+        "file": ["/data/a"] * 6 + ["/data/never on sda"],
+        "offset_bytes": np.array([*order, 0]) * 4_096,
+        "size_bytes": 4_096,
+        "tid": 7,
+    }
+    cache = [{"op_id": APP_ID_BASE + number, "tier": "ram", "wait_ns": 0} for number in range(7)]
+    with Case(write_case(tmp_path / "case", app=calls, tables={"cache": cache})) as case:
+        row = case.rows(prefetch.totals_sql("sda"))[0]
+    assert (row["latency_ns"], row["pages"], row["in_order"] or 0) == (600_000, 3, in_order)

@@ -250,15 +250,20 @@ WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = {quoted(device)} ORDER BY r
 
 
 def totals_sql(device: str) -> str:
-    """Time in reads, the pages that they asked for (those of the read before not again), and how many of these came in order."""
+    """Time in reads of files that were read from a device, the pages that those asked for which did go there (those of the read before not again), and how
+    many of these came in order.
+
+    A read that finds all in memory has no device, and is the step before the next one all the same: one fetch serves several small reads.
+    """
     # In order is what Linux calls so: from the last page of the read before, or the one behind it (mm/readahead.c, page_cache_sync_ra).
-    return f"""WITH reads AS (SELECT op_id, latency_ns, start_ns, tid, file, offset_bytes // {PAGE_BYTES} AS first_page,
+    return f"""WITH reads AS (SELECT op_id, latency_ns, start_ns, tid, file, device IS NOT NULL AS fetched, offset_bytes // {PAGE_BYTES} AS first_page,
     (offset_bytes + greatest(size_bytes, 1) - 1) // {PAGE_BYTES} AS last_page
-  FROM measured WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache)),
+  FROM (SELECT * REPLACE (nullif(device, '') AS device) FROM measured WHERE op = 'read' AND op_id IN (SELECT op_id FROM cache)) AS r
+  WHERE device = {quoted(device)} OR (device IS NULL AND file IN (SELECT file FROM measured WHERE op = 'read' AND device = {quoted(device)} AND file IS NOT NULL))),
 steps AS (SELECT *, first_page - lag(last_page) OVER (PARTITION BY tid, file ORDER BY start_ns, op_id) AS step FROM reads),
 asked AS (SELECT *, last_page - first_page + CASE WHEN step = 0 THEN 0 ELSE 1 END AS pages FROM steps)
-SELECT sum(latency_ns) AS latency_ns, sum(pages) AS pages, sum(pages) FILTER (step BETWEEN 0 AND 1) AS in_order,
-  sum(CASE WHEN step BETWEEN 0 AND 1 THEN pages ELSE pages - 1 END) AS behind_first_pages FROM asked"""
+SELECT sum(latency_ns) AS latency_ns, sum(pages) FILTER (fetched) AS pages, sum(pages) FILTER (fetched AND step BETWEEN 0 AND 1) AS in_order,
+  sum(CASE WHEN step BETWEEN 0 AND 1 THEN pages ELSE pages - 1 END) FILTER (fetched) AS behind_first_pages FROM asked"""
 
 
 def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, int]:
