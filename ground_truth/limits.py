@@ -248,19 +248,21 @@ def page_faults(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
-def durable_writes(seed: int, path: Path, sleep_ns: int = 0) -> Path:
+def durable_writes(
+    seed: int, path: Path, sleep_ns: int = 0, flush: tuple[float, float] = (0.5, 0.8), device: float = 0.5
+) -> Path:
     """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback, and for
-    three tenths the device flushes. Then it may sleep for something else."""
+    three tenths (a part of it from `flush[0]` to `flush[1]`) the device flushes; it is with the device for the part `device`. Then it may sleep for something else."""
     rng = np.random.default_rng([seed, 19])
     thread = _Thread()
     flushes = []
     for _ in range(1_000):
         length = int(rng.integers(800_000, 900_000))
-        flushes.append((thread.now + length // 2, thread.now + length * 4 // 5))
+        flushes.append((thread.now + int(flush[0] * length), thread.now + int(flush[1] * length)))
         thread.wait(
             "blocked", thread.now + 10_000, thread.now + 10_000 + int(0.45 * length), "page under writeback"
         )
-        thread.call("write", length, DURABLE, device=int(0.5 * length))
+        thread.call("write", length, DURABLE, device=int(device * length))
         thread.goes_on(3_000)
         if sleep_ns:
             thread.goes_on(sleep_ns, "blocked", "futex_do_wait")

@@ -8,6 +8,11 @@ import pytest
 
 from ground_truth import limits, rates
 from ground_truth.cases import TRUTHS
+from whodisk.detectors import saturation
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import find_slow, none_of
+from whodisk.evidence.survey import survey_layer
+from whodisk.reading.views import Case
 from whodisk.report import brief
 from whodisk.verdict.solve import solve
 
@@ -176,3 +181,16 @@ def test_a_device_that_has_most_of_the_limits_time_is_not_cleared(tmp_path: Path
     # Here its own depth binds, and what is said of the device stands.
     depth = solve(TRUTHS["depth_limited"].build(3, tmp_path / "depth"))
     assert [item for item in depth.cleared if item.what.startswith("device:")]
+
+
+@pytest.mark.parametrize(("flush", "device"), [((0.2, 0.8), "nvme0n1"), ((0.5, 0.8), "")])
+def test_a_device_that_flushes_for_a_journal_holds_what_waits_for_it(
+    tmp_path: Path, flush: tuple[float, float], device: str
+) -> None:
+    """These flushes are no part of a call's device stage."""
+    with Case(limits.durable_writes(5, tmp_path / "case", flush=flush, device=0.3)) as case:
+        surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+        slow = find_slow(case, surveys["syscall"])
+        found = saturation.run(Context(case, surveys, "syscall", slow, none_of(slow)))
+    assert "flushed its cache" in str(found.limit)
+    assert found.limiting_device == device

@@ -128,5 +128,7 @@ def test_who_holds_writers_back_is_the_limit_where_disks_have_time(
     system["dirty_limits"] = {"dirty_bytes": 2 << 20, "dirty_ratio": 0}
     (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
     [found] = [one for one in solve(case).findings if one.culprit.name == "limit of dirty pages"]
-    assert said in found.claim and "(vm.dirty_bytes was 2 MiB when the recording began)" in found.claim, found.claim
+    assert said in found.claim and "(vm.dirty_bytes was 2 MiB when the recording began)" in found.claim, (
+        found.claim
+    )
     assert ("Raise vm.dirty_bytes" in found.remedy) is (part < 1), found.remedy
