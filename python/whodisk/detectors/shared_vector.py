@@ -237,7 +237,8 @@ def _foreign_candidate(
     )
     busy = max(sum(h.total_ns for h in own if h.cpu == cpu) for cpu in cost.cpus) / survey.span_ns
     lost_sql = _lost_sql(cost)
-    worse = p99_ratio(context, lost_sql)
+    # What costs less is no finding, whatever it does to the slowest.
+    worse = p99_ratio(context, lost_sql) if share >= SHARE_OF_LATENCY_FLOOR else None
     name = own[0].name
     claim = (
         f"{main} is slow because {_vectors(shared, own)} with the handler {name}, which takes "
@@ -277,10 +278,10 @@ def _foreign_candidate(
     )
 
 
-def _large(share: float, p99_ratio: float) -> bool:
+def _large(share: float, p99_ratio: float | None) -> bool:
     """What handlers cost was seen, run by run: less of it counts, if the slowest operations owe it much."""
     return share >= SHARE_OF_LATENCY_MIN or (
-        share >= SHARE_OF_LATENCY_FLOOR and p99_ratio >= SEEN_P99_RATIO_MIN
+        share >= SHARE_OF_LATENCY_FLOOR and p99_ratio is not None and p99_ratio >= SEEN_P99_RATIO_MIN
     )
 
 

@@ -185,18 +185,22 @@ def _p99_ratio(context: Context, each: str) -> float:
         return 1.0
     more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
 
-    def p99_ns(value: str, part: float) -> float:
+    def p99_ns(begin: str, value: str, source: str, part: float) -> float:
         part = min(1.0, part)
         most = math.ceil(count * part + TAIL_ERRORS * (math.sqrt(count * part) + 1))
         if most > TAIL_MAX:
             [found] = context.case.rows(
-                f"{each} SELECT quantile_cont({value}, {1 - part!r}) AS p99_ns {source}"
+                f"{begin} SELECT quantile_cont({value}, {1 - part!r}) AS p99_ns {source}"
             )
             return float(found["p99_ns"] or 0)
-        tail = context.case.arrays(f"{each} SELECT {value} AS ns {source} ORDER BY 1 DESC LIMIT {most}")["ns"]
+        tail = context.case.arrays(f"{begin} SELECT {value} AS ns {source} ORDER BY 1 DESC LIMIT {most}")[
+            "ns"
+        ]
         return upper_quantile(tail.astype(np.float64), int(count), part)
 
-    return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
+    # What they take with all losses is the same whoever asks.
+    with_all_ns = p99_ns("", "latency_ns", f"FROM measured WHERE layer = '{context.layer}'", 0.01)
+    return with_all_ns / max(1.0, p99_ns(each, without, source, 0.01 * more))
 
 
 def lost_values_sql(op_id: Ints, lost_ns: Floats) -> str:
