@@ -45,6 +45,7 @@ from ground_truth import (
     together,
     traits,
     troubles,
+    visitors,
 )
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
@@ -1324,6 +1325,26 @@ TRUTHS: dict[str, Truth] = {
         because_of="requests on the same device",
     ),
     "same_timer": Truth("neighbour", False, guests.same_timer),
+    "visit": Truth(
+        "visitor",
+        True,
+        visitors.visit,
+        status="slow",
+        kind="process",
+        name="indexer",
+        because_of="requests on the same device",
+    ),
+    "free_visit": Truth("visitor", False, visitors.free_visit),
+    **{
+        build.__name__: Truth("visitor", False, build, status="slow", kind="stage", name="device")
+        for build in (
+            visitors.visit_elsewhere,
+            visitors.slow_beyond_a_visit,
+            visitors.slow_for_half_a_visit,
+            visitors.visit_of_a_slow_device,
+            visitors.collected_requests,
+        )
+    },
     "seldom_guest": Truth(
         "shared_arm",
         True,

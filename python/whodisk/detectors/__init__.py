@@ -48,6 +48,7 @@ from whodisk.detectors import (
     submitter_gap,
     throttle,
     uncached_tail,
+    visitor,
 )
 from whodisk.detectors.base import Detector
 
@@ -88,6 +89,7 @@ DETECTORS: tuple[Detector, ...] = (
     stripe_wait.DETECTOR,
     background_work.DETECTOR,
     neighbour.DETECTOR,
+    visitor.DETECTOR,
     burst.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,

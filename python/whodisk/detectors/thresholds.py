@@ -1814,3 +1814,68 @@ SINCE_DEVICES_PART = row(
 SINCE_TOGETHER_BLOCKS = row(
     "SINCE_TOGETHER_BLOCKS", 2, "blocks", CHOSEN, "Changes so near each other are at the same time."
 )
+
+# visitor
+VISITOR_AROUND_MIN = row(
+    "VISITOR_AROUND_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "A visit, the time before it and the time after it each take this part of the run: what happens at the edges of a recording has nothing to be compared with.",
+)
+VISITOR_BLOCKS = row(
+    "VISITOR_BLOCKS",
+    8,
+    "blocks",
+    CHOSEN,
+    "Parts of a visit; its program begins requests in each of them, and the time around it is cut into parts as long.",
+)
+VISITOR_UNLIKE_MAX = row(
+    "VISITOR_UNLIKE_MAX",
+    0.125,
+    "share",
+    CHOSEN,
+    "This part of the blocks of a visit may be as quick as the time around it, and of the blocks around it as slow: one of eight.",
+)
+VISITOR_KIND_MIN = row(
+    "VISITOR_KIND_MIN",
+    20,
+    "requests",
+    CHOSEN,
+    "Own requests of a kind and size are compared if each of the three periods (before, during and after a visit) has this number; a visit has as many of the other program.",
+)
+VISITOR_RATIO_MIN = row(
+    "VISITOR_RATIO_MIN",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "Own requests take this many times as long during a visit as before and after it.",
+)
+VISITOR_BACK_MAX = row(
+    "VISITOR_BACK_MAX",
+    0.25,
+    "share",
+    CHOSEN,
+    "They are back at their old level if before and after differ by this part of the rise (of logarithms) at most.",
+)
+VISITOR_PART_MIN = row(
+    "VISITOR_PART_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A visitor begins this part of the requests or bytes of its time, and this part of what is in flight is its.",
+)
+VISITOR_MORE_MAX = row(
+    "VISITOR_MORE_MAX",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "Where the judged program asks for this many times as much during a visit as around it, it may be in its own way.",
+)
+VISITOR_RUN = row(
+    "VISITOR_RUN",
+    9,
+    "requests",
+    CHOSEN,
+    "Own requests have become slow where the first of this number in a row is, and most of them are.",
+)

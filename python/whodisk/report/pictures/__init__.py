@@ -61,6 +61,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "submitter_gap": (silences.PICTURE,),
     "throttle": (moments.PICTURE,),
     "uncached_tail": (request_map.PICTURE, tier_waterfall.PICTURE, sweep.PICTURE),
+    "visitor": (moments.PICTURE,),
 }
 
 

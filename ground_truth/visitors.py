@@ -1,0 +1,108 @@
+"""Sealed cases of another program that uses the device once, for a third of the run; and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+SECOND, MS, US = 1_000_000_000, 1_000_000, 1_000
+SECONDS, DEVICE, OTHER_DEVICE = 6, "nvme0n1", "sdb"
+_USUAL_US, _TIMES_AS_LONG = 250.0, 12.0
+
+
+def _visited(
+    seed: int,
+    path: Path,
+    *,
+    slow: Callable[[float, float, float], bool],
+    requests: int = 12_000,
+    took_ms: float = 5.0,
+    device: str = DEVICE,
+) -> Path:
+    """The judged program reads one after the other; another one begins `requests` in two seconds of the run. `slow`: whether reads take twelve times as
+    long at a moment, by when the visit begins and ends."""
+    rng = np.random.default_rng([seed, 151])
+    came = float(rng.uniform(1.8, 2.2) * SECOND)
+    left = came + 2.0 * SECOND
+    begins, lengths, now = [], [], 0.0
+    while now < SECONDS * SECOND:
+        typical_us = _USUAL_US * (_TIMES_AS_LONG if slow(now, came, left) else 1.0)
+        took = typical_us * US * float(np.exp(rng.normal(0, 0.2)))
+        begins.append(now)
+        lengths.append(took)
+        now += took + 60.0 * US
+    own_start, own_latency = (np.array(values).astype(np.int64) for values in (begins, lengths))
+    start = np.sort(rng.uniform(came, left, requests)).astype(np.int64)
+    latency = (took_ms * MS * np.exp(rng.normal(0, 0.2, requests))).astype(np.int64)
+    count = len(own_start)
+    block: dict[str, Any] = {
+        "op_id": BLOCK_ID_BASE + np.arange(count + requests),
+        "start_ns": np.concatenate((own_start, start)),
+        "latency_ns": np.concatenate((own_latency, latency)),
+        "device_ns": np.concatenate((own_latency, latency)),
+        "op": "read",
+        "comm": np.array(["bup"] * count + ["indexer"] * requests),
+        "offset_bytes": rng.integers(0, 1 << 24, count + requests) * 4096,
+        "size_bytes": 4096,
+        "device": np.array([DEVICE] * count + [device] * requests),
+        "pid": np.array([101] * count + [102] * requests),
+        "tid": np.array([101] * count + [102] * requests),
+    }
+    app: dict[str, Any] = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": own_start - 1 * US,
+        "latency_ns": own_latency + 2 * US,
+        "fs_ns": 1 * US,
+        "device_ns": own_latency,
+        "reap_ns": 1 * US,
+        "op": "read",
+        "comm": "bup",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+        "device": DEVICE,
+        "pid": 101,
+        "tid": 101,
+    }
+    app["start_ns"] = np.maximum(app["start_ns"], 0)
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"][:count]}
+    return write_case(path, app=app, block=block, links=links, devices=(DEVICE, OTHER_DEVICE))
+
+
+def visit(seed: int, path: Path) -> Path:
+    """Reads wait behind the other program's while it is there."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at < left)
+
+
+def free_visit(seed: int, path: Path) -> Path:
+    """The device has room for both."""
+    return _visited(seed, path, slow=lambda *_: False, took_ms=0.3)
+
+
+def visit_elsewhere(seed: int, path: Path) -> Path:
+    """The device is slow by itself while another program uses another one."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at < left, device=OTHER_DEVICE)
+
+
+def visit_of_a_slow_device(seed: int, path: Path) -> Path:
+    """The device was slow half a second before somebody came."""
+    return _visited(seed, path, slow=lambda at, came, left: came - 0.5 * SECOND <= at < left)
+
+
+def slow_for_half_a_visit(seed: int, path: Path) -> Path:
+    """It is slow in the first half of the visit, and well in the second, which asks for as much."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at < (came + left) / 2)
+
+
+def slow_beyond_a_visit(seed: int, path: Path) -> Path:
+    """It stays slow for as long again when the other program has left."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at < left + 1.5 * SECOND)
+
+
+def collected_requests(seed: int, path: Path) -> Path:
+    """The device is slow by itself; a program that asks for little has much in flight meanwhile, because each of its requests waits."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at < left, requests=200, took_ms=200.0)

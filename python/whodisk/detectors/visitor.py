@@ -1,0 +1,320 @@
+"""Another program that used a device once, and left again: the judged program's own requests before, during and after.
+
+`background_work` needs several visits, `slower_since` one that stays to the end. A visit says enough by itself where requests of the same kind and size
+take longer from its begin on, in all of it, and as long as before from its end on. Only what the other program began counts: a device that pauses
+collects the requests of whoever uses it, but does not make it begin more of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import leave_device
+from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
+from whodisk.detectors.thresholds import (
+    NEWCOMER_OUTSIDE,
+    SHARE_OF_LATENCY_MIN,
+    VISITOR_AROUND_MIN,
+    VISITOR_BACK_MAX,
+    VISITOR_BLOCKS,
+    VISITOR_KIND_MIN,
+    VISITOR_MORE_MAX,
+    VISITOR_PART_MIN,
+    VISITOR_RATIO_MIN,
+    VISITOR_RUN,
+    VISITOR_UNLIKE_MAX,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.evidence.slow_operations import waited_for
+from whodisk.evidence.survey import SIZE_CLASS, thinned
+from whodisk.evidence.time_lost import share_lost
+from whodisk.findings import Culprit, Effect
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests of the judged program, in order of their begin."""
+
+    start_ns: Ints
+    latency_ns: Floats
+    size_bytes: Floats
+    #: Same device, kind and size class.
+    kind: Ints
+
+    def pick(self, chosen: Bools) -> Requests:
+        """Some of them."""
+        return Requests(
+            self.start_ns[chosen], self.latency_ns[chosen], self.size_bytes[chosen], self.kind[chosen]
+        )
+
+
+@dataclass(frozen=True)
+class Visit:
+    """When a program used the devices, and how long requests of the judged one took before, meanwhile and after, by kinds that occur in all three."""
+
+    comm: str
+    begin_ns: int
+    end_ns: int
+    requests: int
+    in_flight: float
+    #: Geometric means over kinds of their medians, ns.
+    before_ns: float
+    during_ns: float
+    after_ns: float
+    #: How much longer (a logarithm) each block of the visit was than the time around it.
+    rises: Floats
+
+
+def run(context: Context) -> Result:
+    """A candidate for each program with a visit that slowed the judged one's requests."""
+    result = Result()
+    if context.layer not in ("app", "syscall") or "block" not in context.surveys:
+        return result
+    shared = shared_devices(context)
+    if not shared:
+        return result
+    below = disks_below(context, shared)
+    own: Requests | None = None
+    seen: set[str] = set()
+    for devices in (shared, [*below]) if below else (shared,):
+        for comm in _programs(context, devices):
+            if comm in seen or is_kernel_thread(context.case, comm):
+                continue
+            seen.add(comm)
+            own = own or _own(context, shared)
+            visit = _visit(context, devices, comm, own)
+            if visit is not None:
+                disk = disk_asked(context, shared, below, comm)
+                result.candidates.append(_candidate(context, shared, devices, visit, where(disk, below)))
+    return result
+
+
+def programs_sql(context: Context, devices: list[str]) -> str:
+    """Who began how many requests to these devices, and when."""
+    names = ", ".join(map(quoted, devices)) or "NULL"
+    return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(quantile_cont(start_ns, {NEWCOMER_OUTSIDE}) AS BIGINT) AS begin_ns, CAST(quantile_cont(start_ns, {1 - NEWCOMER_OUTSIDE}) AS BIGINT) AS end_ns
+FROM (SELECT {program_sql(context)} AS comm, size_bytes, start_ns FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names})) AS requests
+WHERE comm NOT IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DESC, 1"""
+
+
+def _programs(context: Context, devices: list[str]) -> list[str]:
+    """Those that were there for a part of the run only, with enough before and after it."""
+    survey = context.survey
+    around_ns = VISITOR_AROUND_MIN * survey.span_ns
+    return [
+        str(row["comm"])
+        for row in context.case.rows(programs_sql(context, devices))
+        if float(row["begin_ns"] or 0) >= survey.begin_ns + around_ns
+        and float(row["end_ns"] or 0) <= survey.end_ns - around_ns
+        and int(row["requests"] or 0) >= VISITOR_KIND_MIN
+    ]
+
+
+def _own(context: Context, devices: list[str]) -> Requests:
+    names = ", ".join(map(quoted, devices))
+    data = context.case.arrays(
+        f"""SELECT start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes, hash(device, op, {SIZE_CLASS}) AS kind FROM measured
+WHERE layer = 'block' AND op IN ('read', 'write') AND device IN ({names}) AND {program_sql(context)} IN ({own_sql(context)}) AND {thinned(context.surveys["block"].operations)} ORDER BY start_ns, op_id"""
+    )
+    return Requests(
+        data["start_ns"].astype(np.int64),
+        np.maximum(data["latency_ns"].astype(np.float64), 1.0),
+        data["size_bytes"].astype(np.float64),
+        np.unique(data["kind"], return_inverse=True)[1].astype(np.int64),
+    )
+
+
+def _visit(context: Context, devices: list[str], comm: str, own: Requests) -> Visit | None:
+    """None unless it did most there, and own requests were slow in all of its time and in no other."""
+    names = ", ".join(map(quoted, devices))
+    theirs = context.case.arrays(
+        f"""SELECT start_ns, latency_ns, size_bytes FROM measured
+WHERE layer = 'block' AND device IN ({names}) AND {program_sql(context)} = {quoted(comm)} ORDER BY start_ns, op_id"""
+    )
+    begun = theirs["start_ns"].astype(np.int64)
+    first, last = np.quantile(begun, (NEWCOMER_OUTSIDE, 1 - NEWCOMER_OUTSIDE))
+    length = float(last - first)
+    # What belongs to it of the few that were left out.
+    mine = (begun >= first - length / VISITOR_BLOCKS) & (begun <= last + length / VISITOR_BLOCKS)
+    begin_ns, end_ns = int(begun[mine].min()), int(begun[mine].max()) + 1
+    present = np.histogram(begun[mine], VISITOR_BLOCKS, (begin_ns, end_ns))[0]
+    if length < VISITOR_AROUND_MIN * context.survey.span_ns or not present.all():
+        return None
+    in_flight = _part(context, names, comm, begin_ns, end_ns)
+    if in_flight is None:
+        return None
+    return _compared(own, comm, begin_ns, end_ns, int(mine.sum()), in_flight)
+
+
+def _part(context: Context, names: str, comm: str, begin_ns: int, end_ns: int) -> float | None:
+    """Its mean number in flight; None unless it began most of the requests or bytes of the time, and most of what was in flight was its."""
+    rows = context.case.rows(
+        f"""SELECT coalesce({program_sql(context)}, '') = {quoted(comm)} AS its, count(*) AS requests, sum(size_bytes) AS bytes, sum(latency_ns) AS busy_ns
+FROM measured WHERE layer = 'block' AND device IN ({names}) AND start_ns >= {begin_ns} AND start_ns < {end_ns} GROUP BY 1"""
+    )
+    all_of = {key: sum(float(row[key] or 0) for row in rows) for key in ("requests", "bytes", "busy_ns")}
+    its = {key: sum(float(row[key] or 0) for row in rows if row["its"]) for key in all_of}
+    part = {key: its[key] / max(1.0, all_of[key]) for key in all_of}
+    if max(part["requests"], part["bytes"]) < VISITOR_PART_MIN or part["busy_ns"] < VISITOR_PART_MIN:
+        return None
+    return its["busy_ns"] / (end_ns - begin_ns)
+
+
+def _compared(
+    own: Requests, comm: str, begin_ns: int, end_ns: int, requests: int, in_flight: float
+) -> Visit | None:
+    kinds = int(own.kind.max()) + 1 if len(own.kind) else 0
+    # What was in flight when it came, or left, is of neither.
+    done_ns = own.start_ns + own.latency_ns
+    period = np.select(
+        [done_ns < begin_ns, (own.start_ns >= begin_ns) & (own.start_ns < end_ns), own.start_ns >= end_ns],
+        [0, 1, 2],
+        3,
+    )
+    counts = np.stack([np.bincount(own.kind[period == number], minlength=kinds) for number in range(3)])
+    known = np.flatnonzero((counts >= VISITOR_KIND_MIN).all(axis=0))
+    if not len(known) or _asks_more(own, period, begin_ns, end_ns):
+        return None
+    medians = np.array(
+        [
+            [np.median(own.latency_ns[(own.kind == kind) & (period == number)]) for kind in known]
+            for number in range(3)
+        ]
+    )
+    weight = counts[1, known] / counts[1, known].sum()
+    before, during, after = (float(level) for level in np.log(medians) @ weight)
+    rise = during - max(before, after)
+    if rise < np.log(VISITOR_RATIO_MIN) or abs(after - before) > VISITOR_BACK_MAX * rise:
+        return None
+    usual = np.full(kinds, np.nan)
+    usual[known] = np.sqrt(medians[0] * medians[2])
+    chosen = own.pick(np.isfinite(usual[own.kind]))
+    beyond = np.log(chosen.latency_ns / usual[chosen.kind])
+    middle = 0.5 * (during - 0.5 * (before + after))
+    rises = _blocks(chosen.start_ns, beyond, begin_ns, end_ns, middle)
+    if rises is None or not _came_first(chosen, beyond > middle, begin_ns, end_ns):
+        return None
+    return Visit(
+        comm,
+        begin_ns,
+        end_ns,
+        requests,
+        in_flight,
+        before_ns=float(np.exp(before)),
+        during_ns=float(np.exp(during)),
+        after_ns=float(np.exp(after)),
+        rises=rises,
+    )
+
+
+def _asks_more(own: Requests, period: Ints, begin_ns: int, end_ns: int) -> bool:
+    """Whether the judged program itself asked for more during the visit than before and after: then it is in its own way, too."""
+    spans = (begin_ns - own.start_ns[0], end_ns - begin_ns, own.start_ns[-1] - end_ns)
+    for amounts in (np.ones(len(period)), own.size_bytes):
+        before, during, after = (
+            float(amounts[period == number].sum()) / max(1.0, float(span))
+            for number, span in enumerate(spans)
+        )
+        if during > VISITOR_MORE_MAX * max(before, after):
+            return True
+    return False
+
+
+def _blocks(start_ns: Ints, beyond: Floats, begin_ns: int, end_ns: int, middle: float) -> Floats | None:
+    """How much longer own requests took in each block of the visit; None unless nearly all of these lie above the middle and nearly all others below,
+    those beside its begin and its end among them."""
+    block = np.floor((start_ns - begin_ns) / ((end_ns - begin_ns) / VISITOR_BLOCKS)).astype(np.int64)
+    numbers, place = np.unique(block, return_inverse=True)
+    level = np.array([np.median(beyond[place == at]) for at in range(len(numbers))])
+    inside = (numbers >= 0) & (numbers < VISITOR_BLOCKS)
+    if inside.sum() < (1 - VISITOR_UNLIKE_MAX) * VISITOR_BLOCKS or not (numbers < 0).any():
+        return None
+    as_expected = (level > middle) == inside
+    edges = as_expected[np.isin(numbers, (-1, 0, VISITOR_BLOCKS - 1, VISITOR_BLOCKS))]
+    like = min(as_expected[inside].mean(), as_expected[~inside].mean())
+    return level[inside] if edges.all() and like >= 1 - VISITOR_UNLIKE_MAX else None
+
+
+def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int) -> bool:
+    """Whether the visit began before own requests became slow: before the end of the first of several slow ones."""
+    near = own.start_ns >= begin_ns - (end_ns - begin_ns) / VISITOR_BLOCKS
+    start, took, late = own.start_ns[near], own.latency_ns[near], slow[near].astype(np.float64)
+    if len(late) < VISITOR_RUN:
+        return False
+    run_of = np.convolve(late, np.ones(VISITOR_RUN), "valid") / VISITOR_RUN
+    onset = np.flatnonzero((run_of > 0.5) & (late[: len(run_of)] > 0))
+    return bool(len(onset) and start[onset[0]] + took[onset[0]] >= begin_ns)
+
+
+def _candidate(
+    context: Context, shared: list[str], devices: list[str], visit: Visit, where_: str
+) -> Candidate:
+    survey = context.survey
+    names = ", ".join(map(quoted, shared))
+    asked = f"""layer = 'block' AND op IN ('read', 'write') AND device IN ({names}) AND {program_sql(context)} IN ({own_sql(context)})"""
+    lost_sql = f"""SELECT op_id, greatest(0, latency_ns - usual_ns) AS lost_ns
+FROM (SELECT op_id, latency_ns, start_ns, median(latency_ns) FILTER (start_ns >= {visit.end_ns} OR start_ns + latency_ns < {visit.begin_ns})
+    OVER (PARTITION BY device, op, {SIZE_CLASS}) AS usual_ns FROM measured WHERE {asked}) AS own
+WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visit.end_ns}"""
+    share, worse = share_lost(context, context.surveys["block"], lost_sql)
+    share = min(1.0, share)
+    ratio = float(np.exp(visit.rises.mean()))
+    low, high = (float(np.exp(edge)) for edge in bootstrap_sum(visit.rises / len(visit.rises)))
+    begin, end = (words.duration(at - survey.begin_ns) for at in (visit.begin_ns, visit.end_ns))
+    claim = (
+        f"{visit.comm} used {where_} once, from {begin} to {end} ({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average), and "
+        f"requests of the same kind and size took {words.duration(visit.during_ns)} meanwhile, {words.duration(visit.before_ns)} before it came and {words.duration(visit.after_ns)} "
+        f"after it left: {words.percent(share)} of all latency."
+    )
+    slow = context.slow
+    met = (slow.start_ns < visit.end_ns) & (slow.end_ns > visit.begin_ns)
+    return Candidate(
+        culprit=Culprit("process", visit.comm, f"requests on {where_.partition(',')[0]}"),
+        claim=claim,
+        baseline=f"the judged program's own requests of the same kind and size before {visit.comm} came and after it left",
+        effect=Effect("time of a request", ratio, "x around it", low, high),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=0.0,
+        basis="measured",
+        summed=True,
+        episodes=1,
+        evidence=[
+            evidence(
+                context.case, "who used the devices, and when", f"{programs_sql(context, devices)} LIMIT 20"
+            ),
+            evidence(
+                context.case,
+                "own requests before, during and after",
+                f"""SELECT CASE WHEN start_ns >= {visit.end_ns} THEN 'after' WHEN start_ns >= {visit.begin_ns} THEN 'during' ELSE 'before' END AS period, device, op,
+  {SIZE_CLASS} AS size_class, count(*) AS requests, CAST(median(latency_ns) AS BIGINT) AS median_ns FROM measured WHERE {asked} GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4, 1 LIMIT 40""",
+            ),
+        ],
+        refute=f"Stop {visit.comm} for a while when it is there again: requests that stay slow are not its.",
+        remedy=leave_device(visit.comm),
+        otherwise=claim,
+        explains=np.asarray(met & waited_for(slow, tuple(shared)), np.bool_),
+        causes=(("stage", "device"), ("stage", "queue"), *(("device", device) for device in shared)),
+        met=np.asarray(met, np.bool_),
+        large=share >= SHARE_OF_LATENCY_MIN,
+        p99_ratio=worse,
+        lost_sql=lost_sql,
+    )
+
+
+DETECTOR = Detector(
+    name="visitor",
+    needs=("judged.start_ns", "judged.comm"),
+    needs_stages=(),
+    null_model="none: own requests of the same kind and size before, during and after are counted, and have to be slower in the visit alone, from its begin to its end",
+    smallest_effect="5 % of all latency; requests 1.5 times as long in nearly all of the visit, which takes a tenth of the run or more, with as much before and after it",
+    run=run,
+)

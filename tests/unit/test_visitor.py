@@ -1,0 +1,71 @@
+"""A visit of another program is accused by its shape alone: slow from its begin to its end, and at no other time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from whodisk.detectors.visitor import Requests, Visit, _compared
+
+SECOND = 1_000_000_000
+BEGIN, END = 3 * SECOND, 6 * SECOND
+
+
+def requests(
+    slow: list[tuple[float, float]], seed: int = 1, often: float = 1.0, seconds: float = 10.0
+) -> Requests:
+    """Own reads of about 250 us, twelve times as long from one second to another; `often`: that many times as many begin during the visit."""
+    rng = np.random.default_rng([seed, 5])
+    start = np.sort(rng.uniform(0, seconds * SECOND, 6_000)).astype(np.int64)
+    if often > 1.0:
+        start = np.sort(np.concatenate((start, rng.integers(BEGIN, END, int(1_800 * (often - 1))))))
+    late = np.zeros(len(start), np.bool_)
+    for begin, end in slow:
+        late |= (start >= begin * SECOND) & (start < end * SECOND)
+    latency = 250_000 * np.exp(rng.normal(0, 0.3, len(start))) * np.where(late, 12.0, 1.0)
+    return Requests(start, latency, np.full(len(start), 4096.0), np.zeros(len(start), np.int64))
+
+
+def compared(own: Requests, begin: int = BEGIN, end: int = END) -> Visit | None:
+    return _compared(own, "dd", begin, end, 5_000, 16.0)
+
+
+def test_slow_in_all_of_a_visit_and_at_no_other_time() -> None:
+    visit = compared(requests([(3.0, 6.0)]))
+    assert visit is not None
+    assert visit.during_ns == pytest.approx(12 * visit.before_ns, rel=0.1)
+    assert visit.after_ns == pytest.approx(visit.before_ns, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        [],
+        [(3.0, 4.5)],
+        [(4.5, 6.0)],
+        [(2.0, 6.0)],
+        [(3.0, 7.0)],
+        [(3.0, 10.0)],
+        [(0.0, 6.0)],
+        [(3.0, 6.0), (0.5, 2.0)],
+    ],
+)
+def test_any_other_shape_accuses_nobody(slow: list[tuple[float, float]]) -> None:
+    assert compared(requests(slow)) is None
+
+
+def test_who_asks_for_more_meanwhile_is_in_its_own_way() -> None:
+    assert compared(requests([(3.0, 6.0)], often=1.2)) is not None
+    assert compared(requests([(3.0, 6.0)], often=3.0)) is None
+
+
+def test_slow_times_that_have_nothing_to_do_with_a_visit_hardly_ever_have_its_shape() -> None:
+    rng = np.random.default_rng(77)
+    accused = 0
+    for seed in range(400):
+        begins = rng.uniform(0, 9, rng.integers(1, 4))
+        slow = [(float(begin), float(begin + rng.uniform(0.5, 4))) for begin in begins]
+        begin = rng.uniform(1, 6)
+        end = begin + rng.uniform(1, 9 - begin)
+        accused += compared(requests(slow, seed), int(begin * SECOND), int(end * SECOND)) is not None
+    assert accused <= 4, accused
