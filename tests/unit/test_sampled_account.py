@@ -282,6 +282,27 @@ def test_failures_are_in_the_first_sentence(tmp_path: Path) -> None:
     assert account_of(tmp_path / "none", rows) == ["All 1,000 operations of READ failed."]
 
 
+def test_what_failed_comes_before_what_was_silent(tmp_path: Path) -> None:
+    """YCSB's run in which no insert was stored: nothing ended, since all failed."""
+    still = [(at, "process", "ycsb", "operations_per_s", 0.0) for at in range(4)]
+    failed = [(0, "process", "INSERT", "failures", 10.0), (0, "process", "INSERT", "run_operations", 0.0)]
+    cleaned = of_run("CLEANUP", 10, 5e6, 6e6, "run")
+    [first, second] = account_of(tmp_path / "both", [*still, *failed, *cleaned])
+    assert first.startswith("All 10 operations of INSERT failed. ycsb: no operation ended for 3 s ")
+    assert second.startswith("CLEANUP: 10 operations in the whole run")
+    [alone] = account_of(tmp_path / "alone", [*still, *failed])
+    assert alone.startswith("All 10 operations of INSERT failed. ycsb: no operation ended for 3 s ")
+
+
+def test_a_rate_of_one_sample_is_told_where_nobody_has_more(tmp_path: Path) -> None:
+    """fio's log of operations in 80 ms."""
+    one = [(0, "process", "job.1", "read_operations_per_s", 162.5)]
+    assert account_of(tmp_path / "one", one) == ["job.1: reads: 162 per second in the only sample."]
+    more = [(at, "process", "job.2", "read_operations_per_s", 100.0 + at) for at in range(4)]
+    [told] = account_of(tmp_path / "more", one + more)
+    assert told.startswith("job.2: reads: ")
+
+
 def test_why_transactions_failed_and_which_were_tried_again_is_said(tmp_path: Path) -> None:
     run = of_run("pgbench", 100, 1e6, 2e6, "run")
     counts = {

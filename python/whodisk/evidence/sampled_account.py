@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -122,7 +122,8 @@ SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, sub
 
 
 def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[Paragraph]) -> list[Paragraph]:
-    """That nothing ended, or less than otherwise, stands first in what is said of its program; and that before what others took."""
+    """That nothing ended, or less than otherwise, stands first in what is said of its program; and that before what others took. Before all stands what failed:
+    it is why nothing ended."""
     first: list[Paragraph] = []
     for name, said in fallen:
         mine = next((one for one in paragraphs if one.of == name), None)
@@ -131,7 +132,12 @@ def _with_falls(fallen: list[tuple[str, str]], paragraphs: list[Paragraph]) -> l
         else:
             paragraphs.remove(mine)
             first.append(mine.after(said))
-    return [*first, *paragraphs]
+    together = [*first, *paragraphs]
+    if failed := " ".join(one.failed for one in together if one.failed):
+        others = [replace(one, failed="") for one in together]
+        others = [one for one in others if one.text]
+        together = [replace(others[0] if others else Paragraph("", "", ""), failed=failed), *others[1:]]
+    return together
 
 
 def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int, set[str]]:

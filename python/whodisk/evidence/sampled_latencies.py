@@ -166,9 +166,12 @@ class Paragraph:
     text: str
     #: Whether it tells of a rate that fell far below the usual one.
     fell: bool = False
+    #: What failed, of any program: it stands first.
+    failed: str = ""
 
     def __str__(self) -> str:
-        return f"{self.head}: {self.text}" if self.head else self.text
+        said = f"{self.head}: {self.text}" if self.head else self.text
+        return " ".join(one for one in (self.failed, said) if one)
 
     def after(self, sentence: str) -> Paragraph:
         """The same with a sentence in front."""
@@ -190,7 +193,7 @@ def latencies(case: Case, besides: set[str]) -> list[Paragraph]:
     more = [Paragraph("", "", f"{len(rest)} more in the log: {names}.")] if rest else []
     if failed:
         # What failed is in the short answer, too, which has the first paragraph only.
-        first = Paragraph("", "", " ".join([*failed, *map(str, said[:1])]))
+        first = replace(said[0] if said else Paragraph("", "", ""), failed=" ".join(failed))
         return [first, *said[1:], *more]
     return [*said, *more]
 

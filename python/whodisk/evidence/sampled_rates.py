@@ -50,11 +50,15 @@ class _Fall:
 
 def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[Paragraph]:
     """A paragraph per program or device that has rates and no latency, and is none of the `others`: the usual one, the lowest with its moment, the highest; first of
-    the one that fell lowest."""
+    the one that fell lowest. Where nobody has more samples, also of one or two: a log may be that short."""
+    return _rates(case, others, ACCOUNT_SAMPLES_MIN) or _rates(case, others, 1)
+
+
+def _rates(case: Case, others: set[str] | frozenset[str], samples_min: int) -> list[Paragraph]:
     rows = case.rows(
         f"""SELECT coalesce(host, '') AS host, kind, subject, metric, count(*) AS n FROM series
 WHERE {_chosen_sql(case)} AND subject NOT IN (SELECT subject FROM series WHERE metric LIKE '%latency%\\_ns' ESCAPE '\\')
-GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4"""
+GROUP BY 1, 2, 3, 4 HAVING count(*) >= {samples_min} ORDER BY 1, 2, 3, 4"""
     )
     found: dict[tuple[str, str], _Fall] = {}
     several = len({str(row["host"]) for row in rows}) > 1
@@ -77,7 +81,7 @@ GROUP BY 1, 2, 3, 4 HAVING count(*) >= {ACCOUNT_SAMPLES_MIN} ORDER BY 1, 2, 3, 4
         usual = max(1e-9, float(np.median(values)))
         share = float(values.min()) / usual
         # The last interval of a run may be a part of one.
-        fell = float(values[:-1].min()) < ACCOUNT_SLOW_RATE_MAX * usual
+        fell = len(values) > 1 and float(values[:-1].min()) < ACCOUNT_SLOW_RATE_MAX * usual
         found[key] = _Fall(
             min(share, fall.share), fell or fall.fell, fall.total + float(values.sum()), [*fall.said, said]
         )
@@ -108,6 +112,8 @@ def _of_samples(case: Case, of: str, time_ns: Floats, values: Floats) -> str:
     """The usual rate, the lowest and when, the highest; of two levels both."""
     usual, least, most = (_rate(of, float(np.quantile(values, at))) for at in (0.5, 0.0, 1.0))
     many = words.things(len(values), "sample")
+    if len(values) == 1:
+        return f"{usual} in the only sample."
     if least == most:
         return f"{usual} in all of {many}."
     levels = two_levels(time_ns, values)
