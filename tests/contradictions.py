@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whodisk.evidence.own_threads import USUAL
+from whodisk.evidence.recorder import USUAL
 from whodisk.findings import Finding, Verdict
 
 #: The smallest share of all latency that becomes a finding by itself, and sentences about shares (DESIGN 8).

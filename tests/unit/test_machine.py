@@ -13,8 +13,8 @@ import pytest
 from ground_truth import guests
 from ground_truth.guests import JUDGED, JUDGED_PID
 from tests.synth import Simulation
+from whodisk.evidence.recorder import is_recorder
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 

@@ -46,6 +46,7 @@ FACTS = {
     "reading/views.FORMAT_VERSION": "of the case format",
     "reading/views.KEPT_VALUES_MAX": "what is kept in memory: it decides nothing",
     "reading/views.STORAGE_ERRNOS": "numbers of the kernel",
+    "reading/views.UNFINISHED_ERRNOS": "numbers of the kernel",
     "reading/views.WBT": "a flag of the case format",
     "reading/weighted_rows.COPY_STEP": "beyond every op_id",
     "verdict/ended.TIME_IS_OVER": "an exit status of timeout(1)",

@@ -15,6 +15,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_servers import LateServers, late_servers
+from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.serving_waits import serving_of
 from whodisk.evidence.slowest import BELOW
 from whodisk.evidence.surroundings import IDLE
@@ -22,7 +23,6 @@ from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.evidence.time_lost import lost_in_blocks
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, overlap
 

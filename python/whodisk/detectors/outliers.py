@@ -24,13 +24,13 @@ from whodisk.evidence.fired import Found
 from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
+from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software, none_of
 from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
 from whodisk.evidence.surroundings import Cause, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.recorder import is_recorder
 from whodisk.machine.servers import serving_names
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools

@@ -17,6 +17,7 @@ from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.missed import ordinary_read_ns, that_missed
 from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.peer_comparison import Comparison
+from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
@@ -32,7 +33,6 @@ from whodisk.evidence.thresholds import (
     PACE_LONG,
     PACE_TURNS_MAX,
 )
-from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.machine.recorder import is_recorder
+from whodisk.evidence.recorder import is_recorder
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools
 
