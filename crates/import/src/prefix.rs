@@ -1,8 +1,10 @@
 //! What a logger put in front of every line: a moment (`ts`, `docker logs -t`, `kubectl logs --timestamps`), and behind it the host and the program
-//! (journald, syslog) or the stream (containerd); or what a page, a script or `cat -n` did: marks of a quotation or a comment, numbers of lines, the host that `pdsh`
-//! had it from, or of what a diff adds. It is passed over where a format shows only without it.
+//! (journald, syslog), the stream (containerd) or a level (Python's logging); or what a page, a script or `cat -n` did: marks of a quotation or a comment, numbers of
+//! lines, the host that `pdsh` had it from, the container (`docker compose`, `kubectl logs --prefix`), or of what a diff adds. Ansible shows each line as a string of
+//! JSON. It is passed over where a format shows only without it.
 use crate::format::{Format, Head};
 use crate::FORMATS;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,9 +16,11 @@ pub enum Prefix {
     Container,
     /// `Nov 27 10:00:00 host program[4711]: `
     Syslog,
+    /// `2026-11-27 10:00:00,123 - INFO - `, `10:00:00 DEBUG| [stdout] `
+    Level,
     /// `Nov 27 10:00:00 `
     Moment,
-    /// `> `
+    /// `> `, `| `
     Quotation,
     /// `# `
     Comment,
@@ -26,17 +30,30 @@ pub enum Prefix {
     Number,
     /// `host: `
     Host,
+    /// `db-1  | `
+    Service,
+    /// `[pod/name/container] `
+    Pod,
+    /// `    "a line",`
+    Text,
+    /// A line between two backticks.
+    Code,
 }
 
-const ALL: [Prefix; 8] = [
+const ALL: [Prefix; 13] = [
     Prefix::Container,
     Prefix::Syslog,
+    Prefix::Level,
     Prefix::Moment,
     Prefix::Quotation,
     Prefix::Comment,
     Prefix::Added,
     Prefix::Number,
     Prefix::Host,
+    Prefix::Service,
+    Prefix::Pod,
+    Prefix::Text,
+    Prefix::Code,
 ];
 
 thread_local! {
@@ -91,7 +108,15 @@ pub fn of(path: &Path) -> Option<Prefix> {
 pub fn without(prefix: Prefix, text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        plain.push_str(prefix.split(line).map_or(line, |(_, rest)| rest));
+        let behind = match prefix.decoded(line) {
+            Some(decoded) => decoded,
+            None => Cow::Borrowed(prefix.split(line).map_or(line, |(_, rest)| rest)),
+        };
+        plain.push_str(&behind);
+        // What ends the prefix may stand in front of the line's end.
+        if line.ends_with('\n') && !behind.ends_with('\n') {
+            plain.push('\n');
+        }
     }
     plain
 }
@@ -99,11 +124,21 @@ pub fn without(prefix: Prefix, text: &str) -> String {
 /// The head without a prefix that most of its lines have; if it is of a known format with it, nearly all, unless it is a quotation's.
 fn behind(prefix: Prefix, head: &Head, is_known: bool) -> Option<Head> {
     let lines: Vec<&str> = head.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_mark = matches!(prefix, Prefix::Quotation | Prefix::Comment | Prefix::Added);
+    let is_mark = matches!(
+        prefix,
+        Prefix::Quotation
+            | Prefix::Comment
+            | Prefix::Added
+            | Prefix::Level
+            | Prefix::Service
+            | Prefix::Text
+            | Prefix::Code
+    );
+    let is_certain = |line: &str| is_mark || prefix == Prefix::Pod && prefix.host(line).is_some();
     let has = |line: &&&str| {
         prefix
             .split(line)
-            .is_some_and(|(moment, _)| !is_known || is_mark || moment.is_some_and(is_dated))
+            .is_some_and(|(moment, _)| !is_known || is_certain(line) || moment.is_some_and(is_dated))
     };
     let with = lines.iter().filter(has).count();
     let is_enough = match is_known && prefix != Prefix::Quotation {
@@ -124,14 +159,42 @@ fn is_dated(moment: &str) -> bool {
 impl Prefix {
     /// Whether it holds a moment.
     pub fn has_moment(&self) -> bool {
-        matches!(self, Prefix::Container | Prefix::Syslog | Prefix::Moment)
+        matches!(
+            self,
+            Prefix::Container | Prefix::Syslog | Prefix::Level | Prefix::Moment
+        )
     }
 
-    /// The host in front of a line. Streams, and levels of a log (`INFO: `), stand there as well.
+    /// The host or the container in front of a line. Streams, and levels of a log (`INFO: `, `[info] `), stand there as well.
     pub fn host<'a>(&self, line: &'a str) -> Option<&'a str> {
-        let (host, _) = (*self == Prefix::Host).then(|| of_host(line))??;
+        let (host, _) = match self {
+            Prefix::Host => of_host(line),
+            Prefix::Service => of_service(line),
+            Prefix::Pod => bracketed(line).filter(|(name, _)| name.contains('/')),
+            _ => None,
+        }?;
         let is_host = !matches!(host, "stdout" | "stderr") && host.contains(char::is_lowercase);
         is_host.then_some(host)
+    }
+
+    /// What `grep` takes to find the lines of one host.
+    pub fn pattern(&self, host: &str) -> String {
+        match self {
+            Prefix::Service => format!("^{host} *|"),
+            Prefix::Pod => format!("^.{host}. "),
+            _ => format!("^{host}: "),
+        }
+    }
+
+    /// The line that a string of JSON is.
+    pub fn decoded<'a>(&self, line: &'a str) -> Option<Cow<'a, str>> {
+        let inside = (*self == Prefix::Text).then(|| of_text(line))??;
+        match inside.contains('\\') {
+            true => serde_json::from_str(&format!("\"{inside}\""))
+                .ok()
+                .map(Cow::Owned),
+            false => Some(Cow::Borrowed(inside)),
+        }
     }
 
     /// The moment in front of a line, if it is one, and what stands behind the prefix. None: the line has none.
@@ -142,7 +205,11 @@ impl Prefix {
             Prefix::Added => Some(line.strip_prefix('+')?),
             Prefix::Number => Some(numbered(line)?),
             Prefix::Host => Some(of_host(line)?.1),
-            Prefix::Container | Prefix::Syslog | Prefix::Moment => None,
+            Prefix::Service => Some(of_service(line)?.1),
+            Prefix::Pod => Some(bracketed(line)?.1),
+            Prefix::Text => Some(of_text(line)?),
+            Prefix::Code => Some(line.trim().strip_prefix('`')?.strip_suffix('`')?),
+            Prefix::Container | Prefix::Syslog | Prefix::Level | Prefix::Moment => None,
         };
         if let Some(rest) = marked {
             return Some((None, rest));
@@ -150,6 +217,7 @@ impl Prefix {
         let (moment, rest) = moment(line)?;
         let rest = match self {
             Prefix::Moment => rest,
+            Prefix::Level => behind_level(rest)?,
             Prefix::Syslog => {
                 let (host, rest) = rest.split_once(' ')?;
                 let (program, rest) = rest.split_once(':')?;
@@ -165,9 +233,7 @@ impl Prefix {
                     .or_else(|| rest.strip_prefix("stderr "))?;
                 without_blank(rest.strip_prefix(['F', 'P'])?)?
             }
-            Prefix::Quotation | Prefix::Comment | Prefix::Added | Prefix::Number | Prefix::Host => {
-                return None
-            }
+            _ => return None,
         };
         Some((Some(moment), rest))
     }
@@ -175,6 +241,9 @@ impl Prefix {
 
 /// What stands behind the marks of a quotation, which may be one of a quotation.
 fn quoted(line: &str) -> Option<&str> {
+    if let Some(rest) = line.strip_prefix('|') {
+        return without_blank(rest);
+    }
     let mut rest = line.strip_prefix('>')?;
     while let Some(inner) = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix('>') {
         rest = inner;
@@ -204,6 +273,80 @@ fn of_host(line: &str) -> Option<(&str, &str)> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_host = host.starts_with(|letter: char| letter.is_ascii_alphabetic()) && host.bytes().all(is_name);
     is_host.then(|| Some((host, without_blank(rest)?)))?
+}
+
+/// The container that `docker compose` has a line from, and what it is: `db-1       | `.
+fn of_service(line: &str) -> Option<(&str, &str)> {
+    let (before, rest) = line.split_once('|')?;
+    let name = before.trim_end_matches(' ');
+    let is_service = name.len() < before.len()
+        && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && name.bytes().all(is_of_name);
+    is_service.then(|| Some((name, without_blank(rest)?)))?
+}
+
+/// `[pod/name/container] `, as `kubectl logs --prefix` has it, and other names in brackets.
+fn bracketed(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && name.bytes().all(|byte| is_of_name(byte) || byte == b'/');
+    is_name.then(|| Some((name, without_blank(rest)?)))?
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
+}
+
+/// What stands between the quotation marks of a string of JSON, which is all that a line has, but for a comma.
+fn of_text(line: &str) -> Option<&str> {
+    let text = line.trim();
+    let text = text.strip_suffix(',').unwrap_or(text);
+    let inside = text.strip_prefix('"')?.strip_suffix('"')?;
+    let is_text = match inside.contains(['\\', '"']) {
+        true => serde_json::from_str::<String>(text).is_ok(),
+        false => true,
+    };
+    is_text.then_some(inside)
+}
+
+const LEVELS: [&str; 9] = [
+    "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL",
+];
+
+/// What stands behind a level of a log, `- INFO - `, `DEBUG| [stdout] `, `[INFO] `, with a logger's name before it or without. Behind a mark one blank is part of the
+/// prefix, else all are.
+fn behind_level(line: &str) -> Option<&str> {
+    let blanks = [' ', '\t'];
+    let text = line.trim_start_matches(blanks);
+    let text = text.strip_prefix("- ").unwrap_or(text);
+    let rest = level(text).or_else(|| {
+        let (name, rest) = text.split_once(" - ")?;
+        (!name.contains(char::is_whitespace)).then(|| level(rest))?
+    })?;
+    let text = rest.trim_start_matches(blanks);
+    let rest = match text.strip_prefix(['-', ':', '|']) {
+        Some(rest) => without_blank(rest)?,
+        None if text.len() < rest.len() || matches!(text, "" | "\n" | "\r\n") => text,
+        None => return None,
+    };
+    let behind_stream = |stream: &str| rest.strip_prefix(stream).and_then(without_blank);
+    Some(
+        behind_stream("[stdout]")
+            .or_else(|| behind_stream("[stderr]"))
+            .unwrap_or(rest),
+    )
+}
+
+/// What stands behind the level that a text begins with.
+fn level(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('[').unwrap_or(text);
+    let length = inside.bytes().take_while(u8::is_ascii_uppercase).count();
+    let (word, rest) = inside.split_at(length);
+    let rest = match inside.len() < text.len() {
+        true => rest.trim_start_matches(' ').strip_prefix(']')?,
+        false => rest,
+    };
+    LEVELS.contains(&word).then_some(rest)
 }
 
 /// What is behind the one blank that ends a prefix; an empty line may lack it.
@@ -317,7 +460,10 @@ mod tests {
     #[test]
     fn who_stands_in_front_of_a_line() {
         assert_eq!(Prefix::Host.host("db1: a"), Some("db1"));
+        assert_eq!(Prefix::Service.host("db-1     | a"), Some("db-1"));
+        assert_eq!(Prefix::Pod.host("[pod/db-0/fio] a"), Some("pod/db-0/fio"));
         for (prefix, line) in [
+            (Prefix::Pod, "[info] a"),
             (Prefix::Host, "stderr: a"),
             (Prefix::Host, "INFO: a"),
             (Prefix::Host, "a b: c"),
@@ -378,6 +524,10 @@ mod tests {
             (Prefix::Quotation, "> >   8,32 a", Some("  8,32 a")),
             (Prefix::Quotation, ">>> a", Some("a")),
             (Prefix::Quotation, "a > b", None),
+            (Prefix::Quotation, "|  a | b", Some(" a | b")),
+            (Prefix::Code, "`  a`\n", Some("  a")),
+            (Prefix::Code, "``", Some("")),
+            (Prefix::Code, "`", None),
             (Prefix::Comment, "# a  b", Some("a  b")),
             (Prefix::Comment, "#  a", Some(" a")),
             (Prefix::Comment, "## a #", Some("a #")),
@@ -387,6 +537,32 @@ mod tests {
             (Prefix::Number, "12 a", None),
             (Prefix::Number, "1234567890:a", None),
             (Prefix::Host, "db-1.example: a  b", Some("a  b")),
+            (Prefix::Service, "db-1       |  a  b", Some(" a  b")),
+            (Prefix::Service, "db-1 |", Some("")),
+            (Prefix::Service, "DEBUG| a", None),
+            (Prefix::Service, "a b | c", None),
+            (Prefix::Service, "| a | b |", None),
+            (Prefix::Pod, "[pod/db-0/fio]  a", Some(" a")),
+            (Prefix::Pod, "[READ], Operations, 5", None),
+            (Prefix::Pod, "[pid 7] read(3", None),
+            (Prefix::Pod, "[001] a", None),
+            (Prefix::Text, "    \"  7,0 a\",", Some("  7,0 a")),
+            (Prefix::Text, "\"\"\n", Some("")),
+            (Prefix::Text, "\"a\": 1,", None),
+            (Prefix::Text, "\"a\": \"b\",", None),
+            (Prefix::Text, "\"", None),
+            (Prefix::Level, "2026-11-27 10:00:00,123 - INFO -  a", Some(" a")),
+            (
+                Prefix::Level,
+                "2026-11-27 10:00:00,123 - bench.run - WARNING - a",
+                Some("a"),
+            ),
+            (Prefix::Level, "2026-11-27 10:00:00,123 - INFO -\n", Some("\n")),
+            (Prefix::Level, "2026-11-27 10:00:00 [INFO]  a", Some("a")),
+            (Prefix::Level, "10:00:00 DEBUG| [stdout]   7,0 a", Some("  7,0 a")),
+            (Prefix::Level, "10:00:00 INFO     a", Some("a")),
+            (Prefix::Level, "10:00:00 INFORM a", None),
+            (Prefix::Level, "10:00:00 a b", None),
             (Prefix::Host, "db1:a", None),
             (Prefix::Host, "sda 1: a", None),
         ] {
@@ -420,6 +596,19 @@ mod tests {
         );
         assert_eq!(behind(Prefix::Added, "+a : 1\n+b\n+\n").unwrap(), "a : 1\nb\n\n");
         assert_eq!(behind(Prefix::Added, "+a\nb\n"), None);
+        assert_eq!(
+            behind(Prefix::Service, "db-1  | a\ndb-1  | b\n").unwrap(),
+            "a\nb\n"
+        );
+        assert_eq!(behind(Prefix::Pod, "[pod/a/b] a\n[pod/a/b]\n").unwrap(), "a\n\n");
+        // A level, or a program's own brackets.
+        assert_eq!(behind(Prefix::Pod, "[info] a\n[info] b\n"), None);
+        assert_eq!(behind(Prefix::Code, "`a`\n``\n`b`\n").unwrap(), "a\n\nb\n");
+        let of_ansible = "    \"read(3, \\\"a\\\") = 0\",\n    \"\",\n    \"b\"\n";
+        assert_eq!(
+            behind(Prefix::Text, of_ansible).unwrap(),
+            "read(3, \"a\") = 0\n\nb\n"
+        );
         // ftrace's head.
         assert_eq!(behind(Prefix::Comment, "# tracer: nop\n#\n# a\n x 1\n"), None);
     }
@@ -429,8 +618,9 @@ mod tests {
         fn any_line_has_a_prefix_or_none(line in "\\PC{0,40}", stamp in "[0-9: TZ.,+-]{0,24}") {
             for prefix in ALL {
                 for line in [line.clone(), format!("{stamp}{line}")] {
+                    let _ = (prefix.host(&line), prefix.decoded(&line));
                     if let Some((moment, rest)) = prefix.split(&line) {
-                        prop_assert!(line.ends_with(rest) && moment.is_none_or(|moment| line.contains(moment)));
+                        prop_assert!(line.contains(rest) && moment.is_none_or(|moment| line.contains(moment)));
                     }
                 }
             }

@@ -126,7 +126,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             continue;
         };
         // Marks of a page may be quoted, too: what is in front of them is passed over first.
-        let line = behind(prefix, &shown);
+        let decoded = prefix.and_then(|prefix| prefix.decoded(&shown));
+        let line = behind(prefix, decoded.as_deref().unwrap_or(&shown));
         let was_directly = std::mem::take(&mut is_directly);
         match page.mark(line.text, if was_directly { &above } else { "" }) {
             // What stood there has ended, as with an empty line: a table does not go on behind it. Of a page that is there in part, so may a fence say
@@ -172,7 +173,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 if let Some(host) = line.host.filter(|_| !reader.keeps_hosts_apart()) {
                     let first = of_host.get_or_insert_with(|| host.to_owned());
                     if first != host {
-                        return Err(of_several_hosts(path, &lines.place(), first, host));
+                        let pattern = prefix.map_or(String::new(), |prefix| prefix.pattern(first));
+                        return Err(of_several_hosts(path, &lines.place(), (first, host), &pattern));
                     }
                 }
             }
@@ -275,6 +277,12 @@ impl Passed {
 
 fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     match prefix.and_then(|prefix| prefix.split(line)) {
+        // It was decoded.
+        Some(_) if prefix == Some(prefix::Prefix::Text) => Line {
+            text: line,
+            moment: None,
+            host: None,
+        },
         Some((moment, text)) => Line {
             text,
             moment,
@@ -288,13 +296,13 @@ fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     }
 }
 
-fn of_several_hosts(path: &Path, at: &str, first: &str, host: &str) -> ImportError {
+fn of_several_hosts(path: &Path, at: &str, (first, host): (&str, &str), pattern: &str) -> ImportError {
     ImportError::content(
         path,
         at,
         format!("lines of one host, {first}, as those before"),
         format!("one of {host}"),
-        format!("import each host by itself: grep '^{first}: ' FILE | whodisk import -"),
+        format!("import each host by itself: grep '{pattern}' FILE | whodisk import -"),
     )
 }
 
@@ -397,9 +405,9 @@ pub fn is_prose(line: &str) -> bool {
 
 /// Whether a line behind records, or between them, is nothing of a log: it is drawn, or what somebody says of the records, a sentence that begins with
 /// a word and has hardly a number. Whatever is left of a record that is damaged begins with a number or has more of them, and a table's columns stand apart.
-fn is_aside(line: &str) -> bool {
+pub fn is_aside(line: &str) -> bool {
     let line = line.trim();
-    if line.chars().all(|letter| "-=*_~+#.: ".contains(letter)) {
+    if line.chars().all(|letter| "-=*_~+#.:`^ ".contains(letter)) {
         return true;
     }
     // What a program says of what it lost is no remark, even where its count is damaged.
@@ -415,7 +423,7 @@ fn is_aside(line: &str) -> bool {
     }
     let mut spoken = words(line).filter(|word| word.contains(char::is_alphanumeric));
     let begins = spoken.next().is_some_and(|word| {
-        let word = word.trim_start_matches(['"', '\'', '(', '*', '_']);
+        let word = word.trim_start_matches(['"', '\'', '(', '*', '_', '`']);
         let word = word.trim_end_matches(|letter: char| letter.is_ascii_punctuation());
         word.chars()
             .all(|letter| letter.is_alphabetic() || matches!(letter, '\'' | '/' | '-'))
@@ -1026,7 +1034,10 @@ mod tests {
             "This output shows Java with PID 5136 doing reads to different disks. There were six of around 15 milliseconds.",
             "I just noticed that this trace doesn't show the 0+8 that I saw when I",
             "  - Indicate the number of transfers.  It counts all.",
-            " * ",
+ " * ",
+            "`",
+            "            ~~ ^ ~",
+            "* `biolatency` without queueing time (below 1 ms) of the disk:",
             " * rrqm/s : The number of read requests merged per second",
             "Here's what sda, sdb and others do",
             "epoll_pwait\u{3001}read\u{3001}write \u{8fd9}\u{4e9b}\u{7cfb}\u{7edf}\u{8c03}\u{7528}\u{90fd}\u{6bd4}\u{8f83}\u{9891}\u{7e41} fdatasync",

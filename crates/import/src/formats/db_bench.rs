@@ -82,9 +82,11 @@ fn said(line: &str) -> &str {
     if begins(line) {
         return line;
     }
-    let behind = |(at, colon): (usize, &str)| &line[at + colon.len()..];
-    line.match_indices(": ")
-        .map(behind)
+    // A mark ends what a logger puts there, and a blank follows it.
+    let behind = |(at, mark): (usize, &str)| line[at + mark.len()..].strip_prefix([' ', '\t']);
+    line.match_indices([':', '|', ']', '-', '>'])
+        .filter_map(behind)
+        .map(str::trim_start)
         .find(|text| begins(text))
         .unwrap_or(line)
 }
@@ -302,6 +304,33 @@ mod tests {
         assert_eq!((summary.records, summary.end_ns), (2, 2_000_000_000));
         let error = crate::testing::import(&FORMAT, &log.replace("1,457550", "1;457550")).unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn percentiles_behind_what_a_logger_put_in_front_are_read() {
+        let lines = [
+            "fillrandom   :     383.781 micros/op 2605 ops/sec;    2.0 MB/s",
+            "Microseconds per op:",
+            "Count: 100000  Average: 383.7785  StdDev: 870.93",
+            "Min: 123.0000  Median: 230.9580  Max: 17470.0000",
+            "Percentiles: P50: 230.96 P75: 249.74 P99: 5625.96 P99.9: 7577.78 P99.99: 11911.11",
+        ];
+        let rows = |prefix: &str| {
+            let log = lines.map(|line| format!("{prefix}{line}\n")).concat();
+            crate::testing::import(&FORMAT, &log).unwrap().rows
+        };
+        assert_eq!(rows(""), 10);
+        // Known ones, and marks that nobody knows.
+        for prefix in [
+            "pgbench_1  |  ",
+            "[pod/a/b] ",
+            "2024-03-01 10:00:01,001 - INFO - ",
+            "<7> bench: ",
+            "(bench) -> ",
+            "7 [x] ",
+        ] {
+            assert_eq!(rows(prefix), 10, "{prefix}");
+        }
     }
 
     fn of_head(text: &str) -> Head {

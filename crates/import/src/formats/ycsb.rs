@@ -277,6 +277,10 @@ struct Reader {
     /// Groups without an end, and lines of groups below no status line.
     cut: u64,
     orphans: u64,
+    /// Lines of YCSB's that were read; and of those behind some text how many there are, and the first.
+    read: u64,
+    behind_text: u64,
+    first_behind: String,
 }
 
 /// A longer line is none that a terminal wrapped.
@@ -299,7 +303,18 @@ fn may_go_on(line: &str) -> bool {
 }
 
 fn is_line_of_summary(line: &str) -> bool {
-    line.starts_with('[') && line.contains("],")
+    line.strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .is_some_and(|(_, rest)| rest.starts_with(','))
+}
+
+/// Whether a line that is not read would be one of YCSB's without what stands in front of it.
+fn is_behind_text(line: &str) -> bool {
+    let of_summary = || {
+        line.rfind('[')
+            .is_some_and(|at| at > 0 && is_of_summary(&line[at..]))
+    };
+    line.contains(" sec: ") && line.contains("current ops/sec") || of_summary()
 }
 
 /// A line and what a terminal wrapped of it. A blank at its end may be gone: it stood in front of a label, and within none.
@@ -328,8 +343,11 @@ impl Reader {
 
     /// Another run begins: what is said of it must not be pooled with what was said of the one before.
     fn next_run(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
-        let before = std::mem::take(self);
+        let mut before = std::mem::take(self);
         self.runs_before = before.runs_before + 1;
+        // These are of the file.
+        (self.read, self.behind_text) = (before.read, std::mem::take(&mut before.behind_text));
+        self.first_behind = std::mem::take(&mut before.first_behind);
         before.end(sink)
     }
 
@@ -458,6 +476,7 @@ impl Reader {
 
     fn read_line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         if let Some(status) = status(text) {
+            self.read += 1;
             return self.status(&status, sink);
         }
         // go-ycsb's last lines count as those before; on one line with them, this stands first.
@@ -474,7 +493,15 @@ impl Reader {
             return each.try_for_each(|(kind, fields)| self.of_go(kind, fields, sink));
         }
         if is_line_of_summary(text) {
+            self.read += 1;
             return self.summary(text, sink);
+        }
+        if is_behind_text(text) {
+            if self.behind_text == 0 {
+                self.first_behind = text.chars().take(60).collect();
+            }
+            self.behind_text += 1;
+            return Ok(());
         }
         if has_groups(text) {
             let of_status = self.said.as_ref().map(|(moment_ns, ..)| *moment_ns);
@@ -502,8 +529,24 @@ impl Reader {
         if self.orphans > 0 {
             let lines = counted(self.orphans, "line");
             sink.missing(
-                format!("when what {lines} of kinds of operations say was"),
+                format!(
+                    "what {lines} {} of kinds of operations",
+                    if self.orphans == 1 { "says" } else { "say" }
+                ),
                 "no status line with its moment stands above them",
+            );
+        }
+        if self.behind_text > 0 {
+            sink.missing(
+                format!(
+                    "what {} of YCSB behind other text {}",
+                    counted(self.behind_text, "line"),
+                    if self.behind_text == 1 { "says" } else { "say" }
+                ),
+                format!(
+                    "what stands in front of them is not known (the first is '{}')",
+                    self.first_behind
+                ),
             );
         }
         for (kind, (least_ns, most_ns)) in &self.uncounted {
@@ -784,6 +827,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Err(RecordError::Bad(_)) => reader.cut += 1,
         Ok(()) => {}
     }
+    if reader.behind_text > reader.read {
+        return Err(ImportError::content(
+            source.path(),
+            counted(reader.behind_text, "line"),
+            "YCSB's lines from their begin on",
+            format!("text in front of them: '{}'", reader.first_behind),
+            "cut it off: sed 's/^TEXT//' FILE | whodisk import -",
+        ));
+    }
     reader.end(sink)
 }
 
@@ -805,6 +857,41 @@ mod tests {
         assert_eq!(
             interval("Count=0, Max=0, Min=9223372036854775807, Avg=NaN, 90=0"),
             [("operations".into(), 0.0)]
+        );
+    }
+
+    #[test]
+    fn lines_behind_text_are_read_whole_or_not_at_all() {
+        let lines = [
+            "2024-01-28 19:34:32:123 0 sec: 0 operations; est completion in 0 second",
+            "2024-01-28 19:34:42:123 10 sec: 500 operations; 50.0 current ops/sec; [READ: Count=500, Max=26, Min=4, Avg=5.41, 90=9]",
+            "[READ], Operations, 500",
+            "[READ], AverageLatency(us), 5.41",
+        ];
+        let log = |prefix: &str| lines.map(|line| format!("{prefix}{line}\n")).concat();
+        let read = |prefix: &str| crate::testing::import(&FORMAT, &log(prefix)).map(|summary| summary.rows);
+        let plain = read("").unwrap();
+        for prefix in [
+            "[pod/ycsb-0/ycsb] ",
+            "ycsb-1  | ",
+            "2024-01-28 19:34:43,001 - INFO - ",
+        ] {
+            assert_eq!(read(prefix).unwrap(), plain, "{prefix}");
+        }
+        let error = read("<bench> says ").unwrap_err().to_string();
+        assert!(
+            error.contains("text in front of them: '<bench> says 2024-01-28"),
+            "{error}"
+        );
+        // One among others.
+        let summary = crate::testing::import(
+            &FORMAT,
+            &format!("{}it says [READ], MinLatency(us), 4\n", log("")),
+        )
+        .unwrap();
+        assert_eq!(
+            summary.missing[0].what,
+            "what 1 line of YCSB behind other text says"
         );
     }
 
@@ -933,10 +1020,7 @@ mod tests {
             2
         );
         let orphan = format!("[READ: Count=7, Max=15]\n{status}\n");
-        assert_eq!(
-            missing(&orphan)[0].0,
-            "when what 1 line of kinds of operations say was"
-        );
+        assert_eq!(missing(&orphan)[0].0, "what 1 line says of kinds of operations");
     }
 
     #[test]

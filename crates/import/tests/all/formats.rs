@@ -203,6 +203,9 @@ fn fixtures_are_read_behind_what_loggers_and_shells_add() {
         ("ts", "Nov 27 10:00:00 "),
         ("journald", "2026-11-27T10:00:00+0100 db1 tool[4711]: "),
         ("containerd", "2026-11-27T10:00:00.5Z stdout F "),
+        ("Python's logging", "2026-11-27 10:00:00,123 - INFO - "),
+        ("docker compose", "db-1  | "),
+        ("kubectl logs --prefix", "[pod/db-0/tool] "),
         ("a terminal", ""),
     ];
     let changed = |begin: &str, text: &str| -> String {
