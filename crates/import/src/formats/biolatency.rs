@@ -7,12 +7,14 @@ use super::bins::{
     bcc_bin, bcc_dictionary_bin, bcc_row, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, wide_values,
     Bins,
 };
+use super::biosnoop::columns_of;
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
+use crate::records::is_aside;
 use crate::sink::Sink;
-use crate::text::name_of_bytes;
-use crate::ImportError;
+use crate::text::{counted, name_of_bytes};
+use crate::{unread, ImportError};
 use case::schema::SubjectKind;
 
 /// The registry's line.
@@ -87,13 +89,25 @@ fn is_of_other_tool(line: &str) -> bool {
     })
 }
 
-/// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them: other tools name what they trace, or their
-/// command does.
+/// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them, and what somebody says of them: other tools name what they
+/// trace, or their command does.
 fn is_bare(head: &Head) -> bool {
-    if head.has_line(is_of_other_tool) {
+    if head.has_line(is_of_other_tool) || unread::known(head).is_some() {
         return false;
     }
+    let begins = |line: &str| bcc_unit(line).is_some() || bpftrace_map(line).is_some();
+    let mut is_above = true;
     head.filled_lines().take(200).all(|line| {
+        is_above &= !begins(line);
+        if is_above {
+            // A tool says what it traces.
+            let is_of_tool = ["Tracing ", "Sampling ", "Summarize "]
+                .iter()
+                .any(|begin| line.starts_with(begin))
+                || line.contains("Hit Ctrl-C")
+                || line.contains(" = ");
+            return !is_of_tool || names_blocks(line);
+        }
         let of_bpftrace = bpftrace_map(line).is_some()
             || line.starts_with(['[', '(']) && bpftrace_bin(line, 1).is_some()
             || line.starts_with("Attaching ") && line.ends_with(" probes...")
@@ -102,7 +116,8 @@ fn is_bare(head: &Head) -> bool {
             || bcc_row(line).is_some()
             || line.starts_with("avg = ")
             || time_of_day_ns(line, "").is_some();
-        of_bpftrace || of_bcc || names_blocks(line) || line.starts_with(['^', '[', '.', '#', '$'])
+        let is_around = line.starts_with(['^', '[', '.', '#', '$']) || is_aside(line);
+        of_bpftrace || of_bcc || names_blocks(line) || is_around
     })
 }
 
@@ -196,6 +211,8 @@ struct Reader {
     device: Option<String>,
     /// Without one, whether the tool says that it traces all.
     is_of_all: bool,
+    /// Rows of biosnoop, which stand in the same file.
+    rows_of_biosnoop: u64,
 }
 
 impl Reader {
@@ -233,6 +250,8 @@ impl Reader {
         } else if let Some((what, label)) = text.split_once(" = ").filter(|_| !text.starts_with("avg")) {
             self.flush(sink)?;
             self.at.label = label_of(what, label);
+        } else if columns_of(text).is_some() {
+            self.rows_of_biosnoop += 1;
         }
         Ok(())
     }
@@ -282,12 +301,67 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         "biolatency prints moments with -T only; they are put one second apart",
         |text, sink| reader.line(text, sink),
     )?;
+    if reader.rows_of_biosnoop > 0 {
+        let rows = counted(reader.rows_of_biosnoop, "row");
+        sink.missing(
+            format!(
+                "what {rows} of biosnoop in {} {}",
+                source.name(),
+                if reader.rows_of_biosnoop == 1 {
+                    "says"
+                } else {
+                    "say"
+                }
+            ),
+            "the file is read as biolatency's: import these rows from a file of their own",
+        );
+    }
     reader.flush(sink)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALONE: &str =
+        "     usecs               : count     distribution\n        16 -> 31         : 5120     |****|\n";
+
+    #[test]
+    fn text_around_a_histogram_alone_is_passed_over() {
+        let is_of = |text: &str| {
+            recognise(&Head {
+                name: "log".into(),
+                bytes: text.as_bytes().to_vec(),
+            })
+        };
+        let above = "So, on my laptop running the same command:\n\np50=395us p75=615us\n\nand\n";
+        let below = "This is what the other one shows.\n";
+        let log = format!("{above}{ALONE}{below}");
+        assert_eq!(crate::testing::import(&FORMAT, &log).unwrap().records, 1);
+        // What other tools print above theirs.
+        for line in [
+            "Tracing run queue latency... Hit Ctrl-C to end.",
+            "Tracing CPU scheduler...",
+            "cpu = 3",
+            "$ sudo runqlat-bpfcc 1",
+        ] {
+            assert!(!is_of(&format!("{line}\n{ALONE}")), "{line}");
+            assert!(!is_of(&format!("{above}{line}\n{ALONE}")), "{line}");
+        }
+        assert!(!is_of(&format!("{ALONE}comm = fio\n{ALONE}")));
+    }
+
+    #[test]
+    fn rows_of_biosnoop_in_the_same_file_are_counted() {
+        let row = "0.000329000    paranoid       17553  sdb     W  0         4096       0.20\n";
+        let log = format!(
+            "{}Tracing block device I/O... Hit Ctrl-C to end.\n{ALONE}",
+            row.repeat(3)
+        );
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
+        assert_eq!(summary.records, 1);
+        assert_eq!(summary.missing[0].what, "what 3 rows of biosnoop in log say");
+    }
 
     #[test]
     fn flags_of_requests_name_the_tool() {

@@ -9,7 +9,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{counted, integer, last_word, length, name_of_bytes, sectors, time, word};
+use crate::text::{counted, integer, last_word, length, name_of_bytes, scaled, sectors, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -51,14 +51,52 @@ fn recognise(head: &Head) -> bool {
     head.filled_lines().take(10).any(is_header) || is_headless(head)
 }
 
-/// Whether `grep` behind biosnoop left its rows alone.
+/// Rows among the first lines that are enough where no header stands above them, and those first lines.
+const ROWS_MIN: usize = 2;
+const FIRST_LINES: usize = 20;
+
+/// Whether `grep` behind biosnoop left its rows alone: all lines are, or some with prose around them. Beside histograms of biolatency they are not read.
 fn is_headless(head: &Head) -> bool {
-    let mut lines = head.filled_lines().take(10).peekable();
-    lines.peek().is_some() && lines.all(|line| columns_of(line).is_some())
+    let lines = || head.filled_lines().take(FIRST_LINES);
+    let rows = lines().filter(|line| columns_of(line).is_some()).count();
+    let is_enough = rows >= ROWS_MIN || rows > 0 && rows == lines().count();
+    is_enough && !lines().any(is_header) && !(super::biolatency::FORMAT.recognise)(head)
+}
+
+/// The latency, ms, below which a command has biosnoop leave requests out: `-m 1`, `--min=1`, `-Qm1` of libbpf-tools. Nought: it leaves none out. None: it is no command.
+fn least_of_command(line: &str) -> Option<i64> {
+    let mut words = line.split_whitespace();
+    words.find(|word| {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        let end = program.strip_prefix("biosnoop");
+        end.is_some_and(|end| matches!(end, "" | ".py" | ".bt" | "-bpfcc"))
+    })?;
+    let mut least_ns = 0;
+    while let Some(word) = words.next() {
+        if matches!(word, "|" | ">" | ";" | "&&" | "#") {
+            break;
+        }
+        let value = match word.strip_prefix("--") {
+            Some("min") => Some(""),
+            Some(option) => option.strip_prefix("min="),
+            // Options without a value may stand in front of it.
+            None => word
+                .strip_prefix('-')
+                .and_then(|options| options.trim_start_matches(['Q', 't', 'P', 'v']).strip_prefix('m')),
+        };
+        let value = match value {
+            Some("") => words.next(),
+            other => other,
+        };
+        if let Some(ns) = value.and_then(|value| scaled(value, 1_000_000)) {
+            least_ns = ns.max(0);
+        }
+    }
+    Some(least_ns)
 }
 
 /// The columns of a row of bcc or libbpf-tools without options but `-Q`, by their shapes.
-fn columns_of(row: &str) -> Option<Vec<String>> {
+pub fn columns_of(row: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = row.split_whitespace().collect();
     let is_decimal = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
     let is_kind = |word: &str| word.len() <= 8 && word.bytes().all(|letter| b"RWDFNSMAU".contains(&letter));
@@ -84,16 +122,19 @@ fn columns_of(row: &str) -> Option<Vec<String>> {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
-    let mut columns = match is_headless(&head) {
-        true => head.filled_lines().find_map(columns_of),
-        false => None,
-    };
-    if let Some(columns) = &columns {
-        begin(columns, sink);
-    }
+    let (is_headless, mut columns) = (is_headless(&head), None::<Vec<String>>);
     let (mut lost_rows, mut day) = (0_u64, Day::default());
+    // What the command at hand leaves out, and the most that any with rows does.
+    let (mut least_ns, mut most_ns) = (0, 0);
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
+        if let Some(ns) = least_of_command(text) {
+            least_ns = ns;
+        }
+        if columns.is_none() && is_headless {
+            columns = columns_of(text);
+            columns.iter().for_each(|columns| begin(columns, sink));
+        }
         if is_header(text) {
             // `DISK ID` is one column over two, with `MAJOR MINOR` as their second line.
             let names = text.replace("DISK ID", "MAJOR MINOR");
@@ -115,8 +156,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             row.end_ns = day.later(row.end_ns);
         }
         row.write(source.device.as_deref(), sink)?;
+        most_ns = most_ns.max(least_ns);
         Ok(())
     })?;
+    if most_ns > 0 {
+        sink.slower_than(Layer::Block, most_ns);
+    }
     if lost_rows > 0 {
         let because = "the kernel's buffer was full: biosnoop says so between its rows";
         sink.missing(
@@ -339,6 +384,57 @@ fn unglued(field: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ROWS: &str = "0.000000000    paranoid       17553  sdb     R  0         4096       1.23\n\
+        0.000329000    paranoid       17553  sdb     W  0         4096       1.20\n";
+
+    #[test]
+    fn what_a_command_leaves_out_is_told() {
+        for (line, least_ns) in [
+            ("$ sudo ./biosnoop -d sde -m 1 -t", Some(1_000_000)),
+            ("# /usr/share/bcc/tools/biosnoop-bpfcc --min=20", Some(20_000_000)),
+            ("biosnoop -Qm5", Some(5_000_000)),
+            ("biosnoop --min 2 -Q", Some(2_000_000)),
+            ("biosnoop -Q | fgrep -m 1 sdb", Some(0)),
+            ("biosnoop -m", Some(0)),
+            ("biosnoop -m x", Some(0)),
+            ("iosnoop -m 1", None),
+        ] {
+            assert_eq!(least_of_command(line), least_ns, "{line}");
+        }
+        let header = "TIME(s)     COMM           PID    DISK    T  SECTOR    BYTES   LAT(ms)\n";
+        let least_ns = |command: &str| {
+            let log = format!("{command}\n{header}{ROWS}");
+            let summary = crate::testing::import(&FORMAT, &log).unwrap();
+            summary.layers["block"].slower_than_ns
+        };
+        assert_eq!(least_ns("$ sudo ./biosnoop -m 1"), Some(1_000_000));
+        assert_eq!(least_ns("$ sudo ./biosnoop"), None);
+        // Of a run without rows nothing is left out.
+        assert_eq!(least_ns("$ sudo ./biosnoop -m 1\n$ sudo ./biosnoop"), None);
+    }
+
+    #[test]
+    fn rows_without_a_header_may_have_prose_around_them() {
+        let said = "* `biosnoop` (0.20ms):\nThis is what it shows of it:\n";
+        for log in [
+            ROWS.to_owned(),
+            format!("{said}{ROWS}"),
+            format!("{said}$ sudo biosnoop | fgrep sdb\n{ROWS}This shows it.\n`\n"),
+            format!("{said}```\n$ sudo biosnoop | fgrep sdb\n{ROWS}```\n{said}"),
+        ] {
+            let summary = crate::testing::import(&FORMAT, &log).unwrap();
+            assert_eq!((summary.records, summary.left_out), (2, 0), "{log}");
+        }
+        let is_of = |text: String| {
+            recognise(&Head {
+                name: "log".into(),
+                bytes: text.into_bytes(),
+            })
+        };
+        let first = ROWS.lines().next().unwrap();
+        assert!(is_of(format!("{first}\n")) && !is_of(format!("{said}{first}\n")));
+    }
 
     fn row<'a>(text: &'a str, header: &str) -> Row<'a> {
         let columns: Vec<String> = header.split_whitespace().map(str::to_owned).collect();
