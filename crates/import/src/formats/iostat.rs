@@ -9,7 +9,7 @@ use super::calendar::{date_ns, time_of_day_ns};
 use super::snapshots::is_beside;
 use super::stamps::{moment, stamp_ns};
 use super::sysstat_lines::{
-    indent_of, iostat_header, is_comment, is_header, is_mean, is_meant_as_moment, is_of_unix,
+    indent_of, iostat_header, is_comment, is_header, is_mean, is_meant_as_moment, is_of_nfs, is_of_unix,
     is_title_of_script, is_title_of_unix, sar_header, softly_broken, western, without_header,
 };
 use super::sysstat_rows;
@@ -73,8 +73,13 @@ fn recognise(head: &Head) -> bool {
         let line = western(line);
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_table = iostat_header(&words).is_some() || sar_header(&words).is_some();
-        is_table || begins && words.len() > 2 && is_header(&words) || line.starts_with(SADF)
+        is_table || begins && is_header_of_sar(&words) || line.starts_with(SADF)
     })
+}
+
+/// A header of any table of sar's. One that names one column alone has a rate in it: `proc/s`.
+fn is_header_of_sar(words: &[&str]) -> bool {
+    is_header(words) && (words.len() > 2 || words.last().is_some_and(|word| is_rate(word)))
 }
 
 /// What the rows at hand are of.
@@ -107,6 +112,10 @@ struct Reader {
     has_own_moments: bool,
     /// A filter put one in front of every row.
     rows_have_moments: bool,
+    /// They are times of day, of which the log does not say the day.
+    is_of_day: bool,
+    /// Tables of what is mounted from other hosts (`iostat -n`).
+    tables_of_nfs: u64,
     /// Reports since a line told the moment.
     since_moment: i64,
     /// Whether reports below others that had a moment had none.
@@ -356,8 +365,14 @@ impl Reader {
             self.system(words);
         } else if words[0] == "avg-cpu:" || is_title_of_unix(words) {
             self.end_table();
-        } else if let Some(ns) = moment(words).or_else(|| self.time_line(words)) {
+        } else if let Some(ns) = moment(words) {
             self.is_at(ns, sink)?;
+        } else if let Some(ns) = self.time_line(words) {
+            self.is_of_day |= self.day_ns.is_none();
+            self.is_at(ns, sink)?;
+        } else if is_of_nfs(words) {
+            self.end_table();
+            self.tables_of_nfs += 1;
         } else if is_meant_as_moment(words) {
             return Err(Bad::new("", "a date and a time of day", line.text).into());
         } else if let Some(at) = iostat_header(words) {
@@ -449,6 +464,12 @@ impl Reader {
     fn tell(self, sink: &mut Sink) {
         self.groups.tell(sink);
         self.impossible.tell(sink);
+        if self.tables_of_nfs > 0 {
+            sink.missing(
+                format!("what {} of mounts (NFS) say", counted(self.tables_of_nfs, "table")),
+                "iostat -n prints them beside the devices': rates without latencies, which are not read; nfsiostat, or nfsslower 0, tells how long operations took",
+            );
+        }
         if let Some(device) = self.held.get(self.device_at) {
             sink.missing(
                 format!("the values of {device} in its last row"),
@@ -492,7 +513,9 @@ impl Reader {
 
     fn system(&mut self, words: &[&str]) {
         self.is_of(words[2].trim_start_matches('(').trim_end_matches(')'));
-        self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
+        let day_ns = words[3..].iter().find_map(|word| date_ns(word));
+        // A log that begins without its day goes on without.
+        self.day_ns = day_ns.filter(|_| !self.is_of_day);
         (self.table, self.last_ns) = (Table::Other, i64::MIN);
         self.headers.clear();
         self.has_begin = true;
@@ -526,7 +549,9 @@ impl Reader {
     fn tell_clock(&mut self, sink: &mut Sink) {
         if !std::mem::replace(&mut self.clock_told, true) {
             sink.clock(match self.moment_ns {
-                Some(_) if self.rows_have_moments && self.day_ns.is_none() => Clock::own("midnight", SECOND),
+                Some(_) if (self.rows_have_moments || self.is_of_day) && self.day_ns.is_none() => {
+                    Clock::own("midnight", SECOND)
+                }
                 Some(_) => Clock::unix(SECOND),
                 None => Clock::own("iostat's first report", SECOND),
             });
@@ -663,7 +688,8 @@ impl Reader {
         Ok(())
     }
 
-    /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9 (also of what [`western`] has made `Time:`): its day is that of the run, or the one after.
+    /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9 (also of what [`western`] has made `Time:`): its day is that of the run, or the one
+    /// after. Without the day of the run moments count from midnight.
     fn time_line(&self, words: &[&str]) -> Option<i64> {
         let of_day = match words {
             ["Time:", time] => time_of_day_ns(time, ""),
@@ -672,7 +698,7 @@ impl Reader {
             }
             _ => None,
         }?;
-        Some(self.later(self.day_ns? + of_day))
+        Some(self.later(self.day_ns.unwrap_or(0) + of_day))
     }
 
     /// The time of day that a filter (`ts`, awk) put in front of a row, and not of its header. Without the day of the run moments count from midnight.
@@ -1316,6 +1342,10 @@ mod tests {
 
     #[test]
     fn what_lacks_its_header_or_its_samples_is_told() {
+        let of_processes = "17:01:09        11.89\n".repeat(300);
+        let log = format!("Linux 2.6.18-128.el5 (host) \t11/24/26\n\n17:00:59       proc/s\n{of_processes}");
+        let error = samples(&log).unwrap_err();
+        assert!(error.contains("expected a table of devices"), "{error}");
         let row = "sda  0.03  1.59  1.72  2.43  0.13  0.10  111.93  0.30  71.08\n";
         let error = samples(&row.repeat(5)).unwrap_err();
         assert!(
@@ -1435,6 +1465,31 @@ mod tests {
             let log = format!("Linux 2.6.18-371.el5 (host) \t{day}\n\n{time}\n{DISK}");
             assert_eq!(moments(&log), (1_795_478_400 + 74_712, 0, false), "{time}");
         }
+    }
+
+    #[test]
+    fn times_of_day_without_a_date_are_moments() {
+        let log = format!("Time: 20:44:30\n{DISK}Time: 20:44:40\n{DISK}");
+        let summary = import(&log).unwrap();
+        assert_eq!(
+            (summary.records, summary.start_unix_ns, summary.clock.as_str()),
+            (2, None, "midnight")
+        );
+        assert_eq!(summary.end_ns, 10 * SECOND);
+        // Past midnight, and below a line that tells the day too late.
+        let log =
+            format!("Time: 11:59:55 PM\n{DISK}Linux 2.6.18 (host) \t11/24/26\n\nTime: 12:00:05 AM\n{DISK}");
+        assert_eq!(import(&log).unwrap().end_ns, 10 * SECOND);
+        assert!(samples(&format!("Time: 25:44:30\n{DISK}")).is_err());
+    }
+
+    #[test]
+    fn tables_of_mounts_are_counted() {
+        let of_nfs = "Device:                  rBlk_nor/s   wBlk_nor/s   rBlk_dir/s   wBlk_dir/s   rBlk_svr/s   wBlk_svr/s    rops/s    wops/s\n\
+            10.7.0.1:/var/ftp         0.00         0.00         0.00         0.00         0.00         0.00   1624.49   1624.49\n\n";
+        let summary = import(&format!("{CPU}{DISK}{of_nfs}").repeat(3)).unwrap();
+        assert_eq!((summary.records, summary.left_out), (3, 0));
+        assert_eq!(summary.missing[0].what, "what 3 tables of mounts (NFS) say");
     }
 
     #[test]

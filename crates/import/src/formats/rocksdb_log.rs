@@ -155,8 +155,8 @@ fn is_stall(rest: &str) -> bool {
 /// `DB Stats` alone, as `SHOW ENGINE ROCKSDB STATUS` has them. Benchmarks print them with what they measured.
 fn is_status(head: &Head) -> bool {
     let benchmarks = [&super::db_bench::FORMAT, &super::ycsb::FORMAT];
-    head.has_line(|line| line.trim_end() == "** DB Stats **")
-        && head.has_line(|line| line.starts_with("Uptime(secs): "))
+    head.has_line(|line| line.trim() == "** DB Stats **")
+        && head.has_line(|line| line.trim_start().starts_with("Uptime(secs): "))
         && !benchmarks.iter().any(|format| (format.recognise)(head))
 }
 
@@ -189,7 +189,9 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
-        if let Some((moment_ns, rest)) = stamped(text) {
+        // What was shown may be indented.
+        let plain = text.trim_start();
+        if let Some((moment_ns, rest)) = stamped(plain) {
             self.end_dump(sink)?;
             self.lost += u64::from(self.broken.take().is_some());
             self.last_ns = moment_ns;
@@ -223,12 +225,12 @@ impl Reader {
             return self.event_text(begun + text.trim_end_matches(['\r', '\n']), moment_ns, sink);
         }
         if self.dump_ns.is_some() {
-            if let Some((name, statistic)) = statistic(text)? {
+            if let Some((name, statistic)) = statistic(plain)? {
                 self.now.insert(name.to_owned(), statistic);
                 return Ok(());
             }
         }
-        let values = self.blocks.line(text, sink)?;
+        let values = self.blocks.line(plain, sink)?;
         if let (true, Some(open_s)) = (self.has_no_moments, self.blocks.open_s()) {
             self.last_ns = (open_s.clamp(0.0, 1e9) * 1e9) as i64;
         }
@@ -469,6 +471,25 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 mod tests {
     use super::*;
     use crate::testing::import;
+
+    #[test]
+    fn what_was_shown_indented_is_read() {
+        let log = "2021/01/26-00:09:07.949333 7f798f7fe700 [WARN] [db/column_family.cc:886] [index] Stopping writes because we have 36 level-0 files\n\
+            2021/01/26-00:09:08.949333 7f798f7fe700 EVENT_LOG_v1 {\"time_micros\": 1611619748949333, \"job\": 2, \"event\": \"flush_started\"}\n\
+            2021/01/26-00:10:07.949333 7f798f7fe700 [INFO] [db/db_impl.cc:886] ------- DUMPING STATS -------\n\
+            ** DB Stats **\nUptime(secs): 60.0 total, 60.0 interval\nInterval writes: 10 writes, 10 keys, 10 commit groups, 1.0 writes per commit group, ingest: 1.00 MB, 0.02 MB/s\n";
+        let of = |log: &str| {
+            import(&FORMAT, log)
+                .map(|summary| (summary.records, summary.rows))
+                .unwrap()
+        };
+        let plain = of(log);
+        assert!(plain.1 > 2, "{plain:?}");
+        for blanks in ["    ", "\t"] {
+            let indented: String = log.lines().map(|line| format!("{blanks}{line}\n")).collect();
+            assert_eq!(of(&indented), plain);
+        }
+    }
 
     #[test]
     fn what_grep_finds_is_a_log() {

@@ -134,7 +134,7 @@ const COUNTERS: [(&str, &str, f64); 26] = [
         "critical_temperature_ns",
         60e9,
     ),
-    ("/scsi_grown_defect_list", "grown_defects", 1.0),
+    (GROWN_DEFECTS, "grown_defects", 1.0),
     (
         "/scsi_error_counter_log/read/total_uncorrected_errors",
         "read_errors",
@@ -449,6 +449,30 @@ fn name_of(report: &Value) -> Option<String> {
     })
 }
 
+/// Whether a report says a list's length in bytes, as smartctl did from r4816 on (7.0, 7.1) until r5064 (7.2): its text says the number of defects.
+fn is_in_bytes(place: &str, report: &Value) -> bool {
+    let revision = report.pointer("/smartctl/svn_revision").and_then(Value::as_str);
+    let version = || report.pointer("/smartctl/version/1").and_then(Value::as_u64);
+    let is_old = match revision.and_then(|revision| revision.parse::<u32>().ok()) {
+        Some(revision) => (4816..5064).contains(&revision),
+        None => {
+            let is_7 = report.pointer("/smartctl/version/0").and_then(Value::as_u64) == Some(7);
+            is_7 && matches!(version(), Some(0 | 1))
+        }
+    };
+    place == GROWN_DEFECTS && is_old
+}
+
+/// Defects in a list of this many bytes: 8 each, or 4 where a drive answers with short places of blocks.
+fn defects(bytes: f64) -> f64 {
+    match bytes % 8.0 == 0.0 {
+        true => bytes / 8.0,
+        false => bytes / 4.0,
+    }
+}
+
+const GROWN_DEFECTS: &str = "/scsi_grown_defect_list";
+
 /// The counters of a report; inside, what is wrong with one that has none.
 fn sample(
     device: &str,
@@ -466,6 +490,10 @@ fn sample(
         let name = sink.name(metric);
         let is_said = values.iter().any(|(said, _)| *said == name);
         if let (Some(value), false) = (report.pointer(place).and_then(number), is_said) {
+            let value = match is_in_bytes(place, report) {
+                true => defects(value),
+                false => value,
+            };
             values.push((name, value * factor));
         }
     }
@@ -613,6 +641,29 @@ mod tests {
                 ("writes_repeated", 1.0),
             ]
         );
+    }
+
+    #[test]
+    fn a_list_of_defects_may_be_told_in_bytes() {
+        let defects_of = |smartctl: &str, value: u32| {
+            let log = format!(
+                "{{\"json_format_version\": [1, 0], \"smartctl\": {{{smartctl}}}, \"local_time\": {{\"time_t\": 1681970000}}, \
+                \"device\": {{\"name\": \"/dev/sdc\"}}, \"scsi_grown_defect_list\": {value}}}\n"
+            );
+            crate::testing::samples(&FORMAT, &log, "grown_defects")[0].2
+        };
+        for (smartctl, value, expected) in [
+            ("\"version\": [7, 1], \"svn_revision\": \"5022\"", 240, 30.0),
+            ("\"version\": [7, 0]", 240, 30.0),
+            ("\"version\": [7, 1]", 12, 3.0),
+            ("\"version\": [7, 1]", 0, 0.0),
+            // Before the release.
+            ("\"version\": [7, 2], \"svn_revision\": \"5063\"", 240, 30.0),
+            ("\"version\": [7, 2], \"svn_revision\": \"5155\"", 240, 240.0),
+            ("\"version\": [7, 4]", 240, 240.0),
+        ] {
+            assert_eq!(defects_of(smartctl, value), expected, "{smartctl}");
+        }
     }
 
     fn report(name: &str, serial: &str, at: u32, log: &str) -> String {

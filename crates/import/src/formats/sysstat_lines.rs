@@ -134,6 +134,16 @@ pub fn is_meant_as_moment(words: &[&str]) -> bool {
     }
 }
 
+/// Whether words are the header of what `iostat -n` prints of mounts.
+pub fn is_of_nfs(words: &[&str]) -> bool {
+    matches!(
+        words.first(),
+        Some(&("Device:" | "Filesystem:" | "Device" | "Filesystem"))
+    ) && words
+        .iter()
+        .any(|word| matches!(*word, "rBlk_nor/s" | "rkB_nor/s" | "rMB_nor/s"))
+}
+
 /// What stands above each table of Solaris and FreeBSD.
 pub fn is_title_of_unix(words: &[&str]) -> bool {
     matches!(words, ["extended", "device" | "disk", "statistics", ..])

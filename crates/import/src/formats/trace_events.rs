@@ -203,7 +203,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     }
     if others > 0 {
         sink.unseen(
-            format!("what {others} other tracepoints say"),
+            match others {
+                1 => "what 1 other tracepoint says".to_owned(),
+                _ => format!("what {others} other tracepoints say"),
+            },
             "only those of block, irq, nvme and sched are read",
         );
     }
