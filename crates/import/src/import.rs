@@ -242,6 +242,9 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
                     instead,
                 ));
             }
+            if let Some((found, hint)) = unread::looks_like(head) {
+                return Err(ImportError::content(path, "begin", "a known format", found, hint));
+            }
             let begin: String = String::from_utf8_lossy(&head.bytes).chars().take(60).collect();
             let found = match begin.is_empty() {
                 true => "an empty file".into(),

@@ -1,5 +1,6 @@
 //! What people have at hand and whodisk does not read, and what to import instead: known by a line that it prints.
 use crate::format::Head;
+use crate::formats::fio_columns;
 
 const OF_DISTRIBUTIONS: &str =
     "it tells no times of block requests; of distributions biolatency's are read: biolatency -D 1";
@@ -13,11 +14,15 @@ const LEVELDB: &str = "LevelDB's LOG";
 const OF_LEVELDB: &str =
     "it tells when LevelDB compacted, and not how long operations took: import what db_bench or YCSB printed, or trace its devices (biosnoop)";
 
+const SYSBENCH: &str = "sysbench's report";
+const OF_SYSBENCH: &str =
+    "it holds no device's requests; trace the run with blktrace, or its calls with strace -f -y -T -ttt";
+
 const OF_RATES: &str =
     "it does not tell how long requests took: iostat -x -t 1 does; snapshots of /proc/diskstats hold the same counters";
 
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 38] = [
+const KNOWN: [(&[&str], &str, &str); 40] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -165,9 +170,12 @@ const KNOWN: [(&[&str], &str, &str); 38] = [
     ),
     (
         &["sysbench ", " (using ", "LuaJIT"],
-        "sysbench's report",
-        "it holds no device's requests; trace the run with blktrace, or its calls with strace -f -y -T -ttt",
+        SYSBENCH,
+        OF_SYSBENCH,
     ),
+    // Of version 1, and before.
+    (&["s ] thds: ", " tps: ", " qps: "], SYSBENCH, OF_SYSBENCH),
+    (&["s] threads: ", " tps: ", "response time: "], SYSBENCH, OF_SYSBENCH),
 ];
 
 /// What a file is, and what to import instead; None: it is unknown.
@@ -178,10 +186,89 @@ pub fn known(head: &Head) -> Option<(&'static str, &'static str)> {
     Some((what, instead))
 }
 
+/// What a file without any mark looks like, and what to do; None: like nothing.
+pub fn looks_like(head: &Head) -> Option<(String, &'static str)> {
+    if fio_columns::look_like(head) {
+        return Some((
+            "lines as in fio's logs, in a file with another name".into(),
+            "its name alone says what the values are: rename it as fio does, NAME_lat.1.log (latencies), NAME_bw.1.log (KiB/s) or NAME_iops.1.log; \
+             or --as fio-lat",
+        ));
+    }
+    let columns = columns_of_table(head)?;
+    let shown = columns
+        .iter()
+        .take(COLUMNS_SHOWN)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = if columns.len() > COLUMNS_SHOWN {
+        ", ..."
+    } else {
+        ""
+    };
+    Some((
+        format!("a table with the columns {shown}{more}"),
+        "say what its columns are: --as series --map 'device=COLUMN,t=COLUMN:s,latency=COLUMN:ms' where rows are samples, \
+         --as ops --map 'start=COLUMN:s,latency=COLUMN:ms' where each is an operation",
+    ))
+}
+
+const COLUMNS_SHOWN: usize = 6;
+
+/// The names in a first line that has as many cells as the second, in which numbers stand.
+fn columns_of_table(head: &Head) -> Option<Vec<&str>> {
+    let mut lines = head.filled_lines();
+    let (header, row) = (lines.next()?, lines.next()?);
+    let cell = |cell: &str| cell.trim().trim_matches('"').to_owned();
+    let is_number = |text: &str| cell(text).parse::<f64>().is_ok();
+    let is_name = |text: &&str| {
+        let name = cell(text);
+        name.starts_with(|letter: char| letter.is_alphabetic() || "_#%".contains(letter)) && name.len() <= 64
+    };
+    [',', ';', '\t'].into_iter().find_map(|mark| {
+        let names: Vec<&str> = header.split(mark).collect();
+        let cells: Vec<&str> = row.split(mark).collect();
+        let is_table = names.len() > 1
+            && names.len() == cells.len()
+            && names.iter().all(is_name)
+            && cells.iter().any(|cell| is_number(cell));
+        is_table.then(|| names.iter().map(|name| name.trim().trim_matches('"')).collect())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::Head;
+
+    #[test]
+    fn tables_and_logs_of_fio_under_another_name_are_told() {
+        let of = |text: &str| {
+            let head = Head {
+                name: "log".into(),
+                bytes: text.as_bytes().to_vec(),
+            };
+            looks_like(&head).map(|(found, _)| found)
+        };
+        for mark in [",", ";", "\t"] {
+            let table = format!("\"target\"{mark}time{mark}read iops\nd:{mark}5{mark}1.5\n");
+            let found = of(&table).unwrap();
+            assert_eq!(found, "a table with the columns target, time, read iops");
+        }
+        assert!(of("0, 51192, 1, 4096, 0\n0, 46675, 1, 4096, 0\n")
+            .unwrap()
+            .contains("fio's logs"));
+        for text in [
+            "",
+            "a,b\n",
+            "a,b\n1,2,3\n",
+            "1,2\n3,4\n",
+            "This, and that\nand, more\n",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn what_to_import_instead_is_told() {
@@ -248,6 +335,14 @@ mod tests {
             ),
             ("----system---- --dsk/sda-----dsk/sda1--", "dstat's table"),
             ("-dsk/total- -net/total- ---paging--", "dstat's table"),
+            (
+                "[ 93s ] thds: 56 tps: 43.01 qps: 1397.23 (r/w/o: 645.10/662.11/90.01) lat (ms,95%): 2680.11 err/s 1.00 reconn/s: 0.00",
+                "sysbench's report",
+            ),
+            (
+                "[  10s] threads: 16, tps: 331.20, reads/s: 4647.68, writes/s: 1325.09, response time: 92.06ms (95%)",
+                "sysbench's report",
+            ),
             (
                 "#<--------CPU--------><----------Disks-----------><----------Network---------->",
                 "collectl's table",
