@@ -163,9 +163,9 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     if summary.rows == 0 {
         // What a format says that the log lacks is why, and what to do.
         let found = match summary.why_none() {
-            Some(why) if !summary.missing.is_empty() => format!("none; not read: {why}"),
+            Some(why) if !summary.missing.is_empty() => format!("none, but {why}"),
             why => format!(
-                "none in {} (read as {}){}; check the file, --as and --map",
+                "none in {}, read as {}{}; check the file, --as and --map",
                 counted(summary.records, "record"),
                 formats_of(&summary),
                 why.map_or(String::new(), |why| format!(" ({why})"))

@@ -211,6 +211,8 @@ struct Reader {
     device: Option<String>,
     /// Without one, whether the tool says that it traces all.
     is_of_all: bool,
+    /// There was one.
+    has_told: bool,
     /// Rows of biosnoop, which stand in the same file.
     rows_of_biosnoop: u64,
 }
@@ -262,6 +264,7 @@ impl Reader {
             return Ok(());
         }
         let histogram = std::mem::take(&mut self.at);
+        self.has_told = true;
         self.intervals.next_if_seen(&histogram.label);
         let (kind, label) = match (histogram.label.as_str(), self.device.as_deref()) {
             ("", Some(device)) => (SubjectKind::Device, device),
@@ -278,15 +281,6 @@ impl Reader {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
-    if !head.has_line(|line| names_blocks(line) || dictionary(line).is_some()) {
-        sink.missing(
-            format!(
-                "whether {} tells latencies of block requests, as it is taken to",
-                source.name()
-            ),
-            "nothing in it names the tool, and other tools print such histograms of other times",
-        );
-    }
     let told = head.lines().find_map(disk_of_command).map(str::to_owned);
     let mut reader = Reader {
         device: source.device.clone().or(told),
@@ -316,7 +310,18 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "the file is read as biolatency's: import these rows from a file of their own",
         );
     }
-    reader.flush(sink)
+    reader.flush(sink)?;
+    let is_named = head.has_line(|line| names_blocks(line) || dictionary(line).is_some());
+    if reader.has_told && !is_named {
+        sink.missing(
+            format!(
+                "whether {} tells latencies of block requests, as it is taken to",
+                source.name()
+            ),
+            "nothing in it names the tool, and other tools print such histograms of other times",
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
