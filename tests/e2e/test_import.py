@@ -74,7 +74,7 @@ def test_from_a_file_to_a_verdict(agent: str, tmp_path: Path) -> None:
     [
         (["--as", "blkparse9", "drives.csv"], "did you mean blkparse?"),
         (["series", "drives.csv"], "--map"),
-        (["drives.csv"], "say what it is with --as"),
+        (["drives.csv"], "found a table with the columns host, ts, disk, lat, tp"),
         (["series", "none.csv", "--map", MAP], "none.csv: cannot open"),
         (["ops", "drives.csv", "--map", "start=ts:s,device=disk"], "a trace without latencies"),
         (["series", "drives.csv", "--map", "device=disk,t=ts:s,latency=lag:us"], "a column 'lag'"),

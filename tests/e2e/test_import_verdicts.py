@@ -22,7 +22,7 @@ FORMATS = sorted(path.name for path in FIXTURES.iterdir())
 
 #: Format -> operations that ended. The samples are short: none holds what a verdict needs, and none gets a claim.
 OPERATIONS = {
-    "biosnoop": 13,
+    "biosnoop": 36,
     "blkparse": 10,
     "blktrace": 30,
     "bus": 3,
