@@ -225,7 +225,7 @@ def _paged(
     start = np.arange(count, dtype=np.int64) * (3 * second // count)
     wait = np.where(missed, 90_000, 0).astype(np.int64)
     common = {"device": "nvme0n1", "size_bytes": page, "tid": 101, "flags": 0}
-    calls = {
+    calls: dict[str, Any] = {
         **common,
         "op_id": APP_ID_BASE + np.arange(count),
         "op": op,
@@ -239,10 +239,8 @@ def _paged(
     if asked is not None:
         by, every = asked
         before = np.arange(every, count, every)
-        calls = {name: np.broadcast_to(np.asarray(value), count) for name, value in calls.items()}
-        calls["comm"], calls["pid"] = np.full(count, "reader"), np.full(count, 100)
-        own = by == "reader"
-        dropped = {
+        dropped: dict[str, Any] = {
+            **calls,
             "op_id": APP_ID_BASE + count + np.arange(len(before)),
             "op": "drop",
             "start_ns": start[before] - 4_000,
@@ -252,14 +250,13 @@ def _paged(
             "offset_bytes": 0,
             "size_bytes": 0,
             "comm": by,
-            "pid": 100 if own else 200,
-            "tid": 101 if own else 201,
+            "pid": 100 if by == "reader" else 200,
+            "tid": 101 if by == "reader" else 201,
         }
+        read: dict[str, Any] = {**calls, "comm": "reader", "pid": 100}
         calls = {
-            name: np.concatenate(
-                (value, np.broadcast_to(np.asarray(dropped.get(name, value[0])), len(before)))
-            )
-            for name, value in calls.items()
+            name: np.concatenate((np.broadcast_to(read[name], count), np.broadcast_to(value, len(before))))
+            for name, value in dropped.items()
         }
     at = np.flatnonzero(missed)
     requests = {
