@@ -52,6 +52,7 @@ def run(context: Context) -> Result:
     result = Result(excuses=_only_missed(context))
     counts = context.case.rows(
         f"""SELECT count(*) FILTER (missed AND nth = 1) AS cold, count(*) FILTER (missed AND nth > 1) AS again,
+  coalesce(sum(size_bytes) FILTER (missed AND nth > 1), 0) AS again_bytes,
   count(*) FILTER (missed AND nth = 1 AND start_ns < {context.survey.begin_ns + context.survey.span_ns // 2}) AS early,
   count(*) FILTER (NOT missed AND wait_ns > 0) AS ahead, count(DISTINCT (file, offset_bytes)) AS pieces, count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
 FROM ({touches_sql(context)}) AS t"""
@@ -84,7 +85,7 @@ FROM ({touches_sql(context)}) AS t"""
     ):
         result.candidates += _of_a_group(context, account)
     elif seen_again or (account is not None and account.group is not None):
-        result.candidates += _read_again(context, account, again, kept)
+        result.candidates += _read_again(context, account, again, kept, float(counts["again_bytes"] or 0))
     return result
 
 
@@ -133,7 +134,9 @@ AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN
     return np.isin(slow.op_id, ids["op_id"].astype(np.int64))
 
 
-def _read_again(context: Context, account: PageCache | None, again: int, kept: int) -> list[Candidate]:
+def _read_again(
+    context: Context, account: PageCache | None, again: int, kept: int, again_bytes: float
+) -> list[Candidate]:
     """The claim about what the recording saw being read before, and fetched again."""
     lost_sql = _again_sql(context)
     held = lost_in_blocks(context, lost_sql, "lost_ns")
@@ -146,7 +149,7 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
                 context,
                 held,
                 lost_sql,
-                because_of="the page cache was dropped",
+                culprit=_ram("the page cache was dropped"),
                 claim=f"Somebody emptied the page cache {words.things(account.drops, 'time')} while this was recorded, and {said}",
                 refute="Let nobody empty the cache meanwhile and repeat: if as much is fetched again, it is not that.",
                 remedy="Find who writes to /proc/sys/vm/drop_caches: the kernel's log names the program and its process each time "
@@ -163,18 +166,15 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
                 f"{_too_little(account.group)} for what its programs read: {said}",
             )
         ]
-    fetched = float(
-        context.case.rows(f"SELECT sum(size_bytes) AS bytes FROM ({lost_sql}) AS t")[0]["bytes"] or 0
-    )
-    if account is not None and account.evicted < CACHE_DROPPED_MIN * fetched:
+    if account is not None and account.evicted < CACHE_DROPPED_MIN * again_bytes:
         return [
             _candidate(
                 context,
                 held,
                 lost_sql,
-                because_of="dropped at somebody's request",
+                culprit=_ram("dropped at somebody's request"),
                 claim=f"Somebody has pages dropped from the cache that are read again: for want of memory the kernel evicted {words.size(account.evicted)}, and "
-                f"{words.size(fetched)} were fetched again. {said[0].upper()}{said[1:]}",
+                f"{words.size(again_bytes)} were fetched again. {said[0].upper()}{said[1:]}",
                 refute="Give the cache more room and repeat: if less is fetched again, it was its size after all.",
                 remedy="Find who drops them: posix_fadvise with POSIX_FADV_DONTNEED (tools that copy or back up files), `blockdev --flushbufs`, "
                 "direct writes to the same file, a network file system that asks its server again, a new mount. `perf trace -e fadvise64` names callers.",
@@ -185,7 +185,7 @@ def _read_again(context: Context, account: PageCache | None, again: int, kept: i
             context,
             held,
             lost_sql,
-            because_of="read again, but no longer there",
+            culprit=_ram("read again, but no longer there"),
             claim=f"The cache is too small for what is read again and again: {said}",
             refute="Give the cache more room (memory, the group's memory.high) or read a smaller part of the data: if as much is "
             "fetched again, it is not its size.",
@@ -219,17 +219,17 @@ def _of_drops(context: Context, asked: list[Drops], again: int, kept: int, resul
     if most.own:
         result.observed.append(f"{claim} That is its own doing, not a lack of cache.")
         return
-    found = _candidate(
-        context,
-        held,
-        lost_sql,
-        because_of=f"dropped by {most.comm}",
-        claim=claim,
-        refute=f"Stop {most.comm} for a while: if as much is fetched again, it is not that.",
-        remedy=f"Let {most.comm} keep its hands off files that others read, or read past the cache (O_DIRECT) instead of dropping what it has read.",
+    result.candidates.append(
+        _candidate(
+            context,
+            held,
+            lost_sql,
+            culprit=Culprit("process", most.comm, "dropped pages of the cache"),
+            claim=claim,
+            refute=f"Stop {most.comm} for a while: if as much is fetched again, it is not that.",
+            remedy=f"Let {most.comm} keep its hands off files that others read, or read past the cache (O_DIRECT) instead of dropping what it has read.",
+        )
     )
-    found.culprit = Culprit("process", most.comm, "dropped pages of the cache")
-    result.candidates.append(found)
 
 
 def _mostly_after(context: Context, moment_ns: float, again: int) -> bool:
@@ -273,7 +273,7 @@ def _of_the_limit(
         context,
         held,
         lost_sql,
-        because_of=f"the memory limit of {f'control group {group.name}' if group else 'a control group'}",
+        culprit=_ram(f"the memory limit of {f'control group {group.name}' if group else 'a control group'}"),
         claim=claim,
         refute=f"Raise {limit} (memory.max and memory.high; memory.limit_in_bytes of cgroup v1) and repeat: if as much is fetched again, it "
         "is not the limit.",
@@ -281,12 +281,16 @@ def _of_the_limit(
     )
 
 
+def _ram(because_of: str) -> Culprit:
+    return Culprit("cache_tier", "ram", because_of)
+
+
 def _candidate(
-    context: Context, held: TimeLost, lost_sql: str, *, because_of: str, claim: str, refute: str, remedy: str
+    context: Context, held: TimeLost, lost_sql: str, *, culprit: Culprit, claim: str, refute: str, remedy: str
 ) -> Candidate:
     found = of_time_lost(
         held,
-        culprit=Culprit("cache_tier", "ram", because_of),
+        culprit=culprit,
         claim=claim,
         baseline="pieces that had been read before and were still there",
         metric="part of the operations' time",

@@ -14,7 +14,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import leave_device
-from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
+from whodisk.detectors.shared_devices import asking, disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
     NEIGHBOUR_BLOCKS_MIN,
@@ -34,7 +34,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, thinned
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.peers import rotates
 from whodisk.reading.views import quoted
@@ -114,7 +114,7 @@ def run(context: Context) -> Result:
         if near is not None:
             # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
             near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
-            result.candidates.append(_candidate(context, near, asked, where(disk, below)))
+            result.candidates.append(_candidate(context, near, asked, disk, where(disk, below)))
     return result
 
 
@@ -240,20 +240,20 @@ def _quantile(values: Floats, weights: Floats, quantile: float) -> float:
     return float(values[order][np.searchsorted(below, quantile * below[-1])])
 
 
-def _candidate(context: Context, near: Near, devices: list[str], where: str) -> Candidate:
+def _candidate(context: Context, near: Near, devices: list[str], disk: str | None, place: str) -> Candidate:
     worse = near.p99_ns / max(1.0, near.p99_later_ns)
     by_mean = near.share >= SHARE_OF_LATENCY_MIN
     by_tail = near.share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN
     least = "at least " if near.is_least else ""
     claim = (
-        f"{near.comm} uses {where} ({words.things(near.requests, 'request')}), and operations that begin within "
+        f"{near.comm} uses {place} ({words.things(near.requests, 'request')}), and operations that begin within "
         f"{words.duration(near.soon_ns)} after one of its requests ({words.percent(near.part)} of them) take "
         f"{words.duration(near.with_ns)} on average, others of their kind {words.duration(near.without_ns)} (until they are done, not until the program takes them): "
         f"{least}{words.percent(near.share)} of all latency. The 99th percentile is {words.duration(near.p99_ns)}, of operations that begin later "
         f"{words.duration(near.p99_later_ns)}."
     )
     return Candidate(
-        culprit=Culprit("process", near.comm, f"requests on {where.partition(',')[0]}"),
+        culprit=asking(near.comm, disk),
         claim=claim,
         baseline=f"operations of the same kind, size class and queue depth class that begin later than that after a request of {near.comm}",
         effect=Effect(f"{least}part of all latency", near.share, "1", near.low, near.high),

@@ -5,9 +5,13 @@ from __future__ import annotations
 from whodisk.detectors.thresholds import SHARED_DEVICE_MIN, SHARED_KNOWN_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.findings import Culprit
 from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
+
+#: Where a program works that asks one of them, in words.
+SAME_DEVICE = "the same device"
 
 
 def shared_devices(context: Context) -> list[str]:
@@ -46,9 +50,14 @@ def disks_below(context: Context, devices: list[str]) -> dict[str, str]:
     return {below[1]: device for device, below in found.items() if below and below[1] not in devices}
 
 
+def asking(comm: str, disk: str | None) -> Culprit:
+    """A program that asks this disk below a loop device, or the same devices as the judged one, as the culprit."""
+    return Culprit("process", comm, f"requests on {disk or SAME_DEVICE}")
+
+
 def where(disk: str | None, below: dict[str, str]) -> str:
     """Where a program works that mostly asks this disk below a loop device (`disk_asked`), or the same devices as the judged one: as the object of a sentence."""
-    return "the same device" if disk is None else on_disk(disk, below)
+    return SAME_DEVICE if disk is None else on_disk(disk, below)
 
 
 def on_disk(disk: str, below: dict[str, str]) -> str:

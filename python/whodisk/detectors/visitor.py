@@ -14,7 +14,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import leave_device
-from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
+from whodisk.detectors.shared_devices import asking, disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import (
     NEWCOMER_OUTSIDE,
     SHARE_OF_LATENCY_MIN,
@@ -33,7 +33,7 @@ from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import waited_for
 from whodisk.evidence.survey import SIZE_CLASS, thinned
 from whodisk.evidence.time_lost import share_lost
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum
@@ -93,7 +93,9 @@ def run(context: Context) -> Result:
             visit = _visit(context, devices, comm, own)
             if visit is not None:
                 disk = disk_asked(context, shared, below, comm)
-                result.candidates.append(_candidate(context, shared, devices, visit, where(disk, below)))
+                result.candidates.append(
+                    _candidate(context, shared, devices, visit, disk, where(disk, below))
+                )
     return result
 
 
@@ -255,7 +257,7 @@ def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int) -> bool:
 
 
 def _candidate(
-    context: Context, shared: list[str], devices: list[str], visit: Visit, where_: str
+    context: Context, shared: list[str], devices: list[str], visit: Visit, disk: str | None, place: str
 ) -> Candidate:
     survey = context.survey
     names = ", ".join(map(quoted, shared))
@@ -270,14 +272,14 @@ WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visi
     low, high = (float(np.exp(edge)) for edge in bootstrap_sum(visit.rises / len(visit.rises)))
     begin, end = (words.duration(at - survey.begin_ns) for at in (visit.begin_ns, visit.end_ns))
     claim = (
-        f"{visit.comm} used {where_} once, from {begin} to {end} ({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average), and "
+        f"{visit.comm} used {place} once, from {begin} to {end} ({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average), and "
         f"requests of the same kind and size took {words.duration(visit.during_ns)} meanwhile, {words.duration(visit.before_ns)} before it came and {words.duration(visit.after_ns)} "
         f"after it left: {words.percent(share)} of all latency."
     )
     slow = context.slow
     met = (slow.start_ns < visit.end_ns) & (slow.end_ns > visit.begin_ns)
     return Candidate(
-        culprit=Culprit("process", visit.comm, f"requests on {where_.partition(',')[0]}"),
+        culprit=asking(visit.comm, disk),
         claim=claim,
         baseline=f"the judged program's own requests of the same kind and size before {visit.comm} came and after it left",
         effect=Effect("time of a request", ratio, "x around it", low, high),
