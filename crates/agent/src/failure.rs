@@ -9,7 +9,7 @@ pub const ERROR: u8 = 2;
 /// What the binary says before it ends with an exit code other than 0.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// [`CHECK_FAILED`] or [`ERROR`]; 0 where the rest of the output is not wanted any more.
+    /// [`CHECK_FAILED`], [`ERROR`], or of a signal; 0 where the rest of the output is not wanted any more.
     pub code: u8,
     /// Printed after `whodisk: `; empty if everything was said already.
     pub message: String,
@@ -29,6 +29,14 @@ impl Failure {
         Failure {
             code: 0,
             message: String::new(),
+        }
+    }
+
+    /// A signal ended it, as shells count: 128 and its number.
+    pub fn interrupted(signal: i32) -> Failure {
+        Failure {
+            code: 128 + signal as u8,
+            message: "interrupted".to_owned(),
         }
     }
 

@@ -8,13 +8,11 @@ use crate::sharing::Mode;
 use crate::signals::Signals;
 use case::meta::{CaseMeta, State};
 use case::redact::{redact, Key, Summary};
+use std::cell::Cell;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// `whodisk redact CASE -o OUT`.
 pub fn main(args: &RedactArgs) -> Result<(), Failure> {
@@ -26,8 +24,12 @@ pub fn main(args: &RedactArgs) -> Result<(), Failure> {
     }
     args.sharing.take();
     let key = key(args.key.as_deref())?;
-    let is_half = remove_at_signal(&args.output)?;
-    let summary = into_new(&args.case, &args.output, key, &is_half)?;
+    let interrupt = Interrupt::block()?;
+    let copied = into_new(&args.case, &args.output, key, &|| interrupt.came());
+    let summary = copied.map_err(|failure| match interrupt.signal.get() {
+        Some(signal) => Failure::interrupted(signal),
+        None => failure,
+    })?;
     say(&format!(
         "{}: {} names replaced in {} rows; read it before you send it",
         args.output.display(),
@@ -45,12 +47,7 @@ pub fn in_place(case: &Path, args: &RedactionArgs) -> Result<(), Failure> {
     // A name of its own: what stands beside the case is not ours.
     let name = case.file_name().unwrap_or_default().to_string_lossy();
     let copy = case.with_file_name(format!(".{name}.redacting-{}", std::process::id()));
-    let summary = into_new(
-        case,
-        &copy,
-        key(args.redact_key.as_deref())?,
-        &AtomicBool::new(false),
-    )?;
+    let summary = into_new(case, &copy, key(args.redact_key.as_deref())?, &|| false)?;
     fs::remove_dir_all(case).map_err(|error| io_failure(case, "remove", &error))?;
     fs::rename(&copy, case).map_err(|error| io_failure(&copy, "rename", &error))?;
     say(&format!(
@@ -60,40 +57,33 @@ pub fn in_place(case: &Path, args: &RedactionArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks, 2 ms apart, that find nothing of a copy before it counts as removed.
-const ABSENT_ENOUGH: u32 = 5;
-
-/// Ctrl-C, SIGTERM and SIGHUP remove what there is of a copy, as long as the flag says that it is ours and not whole. To be called before any other
-/// thread starts.
-fn remove_at_signal(out: &Path) -> Result<Arc<AtomicBool>, Failure> {
-    let signals = Signals::block().map_err(|e| Failure::error(format!("cannot block signals: {e}")))?;
-    let is_half = Arc::new(AtomicBool::new(false));
-    let (flag, out) = (is_half.clone(), out.to_owned());
-    let watch = move || loop {
-        let arrived = signals.wait(Duration::from_secs(3600));
-        let Some(signal) = arrived.iter().find(|a| a.signal != libc::SIGCHLD) else {
-            continue;
-        };
-        if flag.swap(false, Ordering::SeqCst) {
-            // Files, and folders above them, come into being meanwhile.
-            let mut absent = 0;
-            while absent < ABSENT_ENOUGH {
-                let _ = fs::remove_dir_all(&out);
-                std::thread::sleep(Duration::from_millis(2));
-                absent = if out.exists() { 0 } else { absent + 1 };
-            }
-        }
-        say("interrupted");
-        std::process::exit(128 + signal.signal);
-    };
-    std::thread::Builder::new()
-        .name("whodisk-signals".into())
-        .spawn(watch)
-        .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
-    Ok(is_half)
+/// What ends a copy before it is whole: Ctrl-C, SIGTERM or SIGHUP.
+struct Interrupt {
+    signals: Signals,
+    /// The signal that came.
+    signal: Cell<Option<i32>>,
 }
 
-fn into_new(case: &Path, out: &Path, key: Key, is_half: &AtomicBool) -> Result<Summary, Failure> {
+impl Interrupt {
+    /// From here on, these signals only count where somebody asks. To be called before any other thread starts.
+    fn block() -> Result<Interrupt, Failure> {
+        let signals = Signals::block().map_err(|e| Failure::error(format!("cannot block signals: {e}")))?;
+        Ok(Interrupt {
+            signals,
+            signal: Cell::new(None),
+        })
+    }
+
+    fn came(&self) -> bool {
+        let arrived = self.signals.arrived();
+        if let Some(one) = arrived.iter().find(|a| a.signal != libc::SIGCHLD) {
+            self.signal.set(Some(one.signal));
+        }
+        self.signal.get().is_some()
+    }
+}
+
+fn into_new(case: &Path, out: &Path, key: Key, interrupted: &dyn Fn() -> bool) -> Result<Summary, Failure> {
     fs::create_dir(out).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::error(format!(
             "{}: expected a new directory for the redacted case, found one that exists; choose another with -o",
@@ -101,13 +91,7 @@ fn into_new(case: &Path, out: &Path, key: Key, is_half: &AtomicBool) -> Result<S
         )),
         _ => io_failure(out, "create the directory", &error),
     })?;
-    is_half.store(true, Ordering::SeqCst);
-    let done = redact(case, out, key);
-    // Who takes the flag back sees to the copy; at a signal that is another thread, which ends this process.
-    while !is_half.swap(false, Ordering::SeqCst) {
-        std::thread::park();
-    }
-    done.map_err(|error| {
+    redact(case, out, key, interrupted).map_err(|error| {
         // Half a copy is of no use, and it is ours.
         let _ = fs::remove_dir_all(out);
         Failure::from(error)

@@ -56,6 +56,11 @@ impl Signals {
         };
         // SAFETY: one valid pollfd.
         unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
+        self.arrived()
+    }
+
+    /// Signals that came since the last look, in their order.
+    pub fn arrived(&self) -> Vec<Arrived> {
         let mut arrived = Vec::new();
         loop {
             let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();

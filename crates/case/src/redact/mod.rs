@@ -27,9 +27,15 @@ pub struct Summary {
     pub rows: u64,
 }
 
-/// Writes the redacted copy of the sealed case `case_dir` into the empty directory `out`, case.json last.
-/// Errors: not sealed; a table is missing or damaged; `out` cannot be written.
-pub fn redact(case_dir: &Path, out: &Path, key: Key) -> Result<Summary, CaseError> {
+/// Writes the redacted copy of the sealed case `case_dir` into the empty directory `out`, case.json last, and asks now and then whether it was
+/// `interrupted`.
+/// Errors: not sealed; a table is missing or damaged; `out` cannot be written; interrupted.
+pub fn redact(
+    case_dir: &Path,
+    out: &Path,
+    key: Key,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Summary, CaseError> {
     let mut meta = CaseMeta::read(case_dir)?;
     let system = SystemMeta::read(case_dir)?;
     if meta.state != State::Sealed {
@@ -54,7 +60,7 @@ pub fn redact(case_dir: &Path, out: &Path, key: Key) -> Result<Summary, CaseErro
             let class = classes::of_column(table.name, column).unwrap_or(Class::Secret);
             tokens.replace(class.in_row(other), text)
         };
-        let written = rewrite::rewrite(case_dir, out, &relative, &table, &mut replace)?;
+        let written = rewrite::rewrite(case_dir, out, &relative, &table, &mut replace, interrupted)?;
         rows += written.rows;
         meta.tables.insert(relative, written);
     }

@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,13 +18,15 @@ use std::sync::Arc;
 pub type Replace<'a> = dyn FnMut(&str, &dyn Fn(&str) -> Option<String>, &str) -> String + 'a;
 
 /// Copies the table `relative` from one case to another; every string passes through `replace`, NULL stays NULL.
-/// Errors: the table cannot be read, or is not as its description says; the copy cannot be written.
+/// Errors: the table cannot be read, or is not as its description says; the copy cannot be written; `interrupted`, which is asked before each
+/// batch of rows.
 pub fn rewrite(
     case_dir: &Path,
     out: &Path,
     relative: &str,
     table: &Table,
     replace: &mut Replace<'_>,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<TableMeta, CaseError> {
     let path = case_dir.join(relative);
     let damaged = |found: String| {
@@ -40,6 +43,9 @@ pub fn rewrite(
         .map_err(|error| damaged(error.to_string()))?;
     let mut copy = TableFile::create(out, relative, table)?;
     for batch in reader {
+        if interrupted() {
+            return Err(CaseError::io(&path, "copy", ErrorKind::Interrupted.into()));
+        }
         let batch = batch.map_err(|error| damaged(error.to_string()))?;
         copy.write(columns(&batch, table, replace).map_err(damaged)?)?;
     }
