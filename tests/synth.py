@@ -114,6 +114,9 @@ TABLE_SCHEMAS = {
             ("state", pa.string()),
             ("cause", NAME),
             ("cause_pid", pa.int32()),
+            ("waker", NAME),
+            ("waker_pid", pa.int32()),
+            ("waker_tid", pa.int32()),
         ]
     ),
     "series": pa.schema(

@@ -101,28 +101,43 @@ pub unsafe trait RawRow: Copy + Default + Send + 'static {
     const PROBE: &'static str;
     /// Shapes of the columns, in the order of the fields.
     const SHAPES: &'static [Shape];
+    /// So many of the last columns came later: streams of earlier versions lack them, and they are 0 there.
+    const LATER: usize;
 }
 
-/// Implements [`RawRow`] for a struct with named fields that are all [`RawField`]s.
+/// Implements [`RawRow`] for a struct with named fields that are all [`RawField`]s, of which the last ones may have come later.
 macro_rules! raw_row {
-    ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? }) => {
+    ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? } $(, later { $($later:ident : $later_type:ty),+ $(,)? })?) => {
         // The fields have these types, or this function does not compile.
         const _: fn(&$row) = |row| {
             $(let _: $type = row.$field;)+
+            $($(let _: $later_type = row.$later;)+)?
         };
         // SAFETY: a shape for each field, of its type and at its place.
         unsafe impl $crate::raw::RawRow for $row {
             const PROBE: &'static str = $probe;
-            const SHAPES: &'static [$crate::raw::Shape] = &[$($crate::raw::Shape {
-                name: stringify!($field),
-                data_type: <$type as $crate::raw::RawField>::TYPE,
-                offset: std::mem::offset_of!($row, $field),
-                width: <$type as $crate::raw::RawField>::WIDTH,
-            }),+];
+            const SHAPES: &'static [$crate::raw::Shape] = &[
+                $($crate::raw::shape!($row, $field: $type),)+
+                $($($crate::raw::shape!($row, $later: $later_type),)+)?
+            ];
+            const LATER: usize = 0 $($(+ { let _ = stringify!($later); 1 })+)?;
         }
     };
 }
 pub(crate) use raw_row;
+
+/// The [`Shape`] of a field.
+macro_rules! shape {
+    ($row:ty, $field:ident : $type:ty) => {
+        $crate::raw::Shape {
+            name: stringify!($field),
+            data_type: <$type as $crate::raw::RawField>::TYPE,
+            offset: std::mem::offset_of!($row, $field),
+            width: <$type as $crate::raw::RawField>::WIDTH,
+        }
+    };
+}
+pub(crate) use shape;
 
 fn arrow_schema(shapes: &[Shape], metadata: &[(String, String)]) -> Schema {
     let fields: Vec<Field> = shapes
@@ -474,10 +489,10 @@ pub struct RawReader<R: RawRow> {
 
 impl<R: RawRow> RawReader<R> {
     /// Opens a stream. A file that was cut or damaged within its header reads as empty with a
-    /// [`Truncation`]; a whole header with other columns than `R` has is an error.
+    /// [`Truncation`]; a whole header with other columns than `R` has is an error, but for those that came later.
     pub fn open(path: &Path) -> Result<Self, CaseError> {
         Ok(RawReader {
-            source: Source::open(path, R::SHAPES)?,
+            source: Source::open(path, R::SHAPES, R::LATER)?,
             _rows: std::marker::PhantomData,
         })
     }
@@ -494,7 +509,7 @@ impl<R: RawRow> RawReader<R> {
             return Ok(false);
         };
         into.resize(rows, R::default());
-        for (index, shape) in R::SHAPES.iter().enumerate() {
+        for (index, shape) in self.source.shapes.iter().enumerate() {
             let Some(bytes) = self.source.column(index, rows)? else {
                 into.clear();
                 return Ok(false);
@@ -523,6 +538,7 @@ struct Source {
     file_bytes: u64,
     good_bytes: u64,
     metadata: HashMap<String, String>,
+    /// Of the columns that it has.
     shapes: &'static [Shape],
     header: Vec<u8>,
     body: Vec<u8>,
@@ -561,7 +577,7 @@ fn damaged<T>(found: impl Into<String>) -> Result<T, Stop> {
 }
 
 impl Source {
-    fn open(path: &Path, shapes: &'static [Shape]) -> Result<Self, CaseError> {
+    fn open(path: &Path, shapes: &'static [Shape], later: usize) -> Result<Self, CaseError> {
         let io = |e| CaseError::io(path, "open the raw stream", e);
         let file = File::open(path).map_err(io)?;
         let file_bytes = file.metadata().map_err(io)?.len();
@@ -581,7 +597,8 @@ impl Source {
         };
         match source.read_schema() {
             Ok(schema) => {
-                source.check_schema(&schema)?;
+                source.check_schema(&schema, later)?;
+                source.shapes = &shapes[..schema.fields().len()];
                 source.metadata = schema
                     .metadata()
                     .iter()
@@ -718,7 +735,7 @@ impl Source {
         Ok(schema)
     }
 
-    fn check_schema(&self, schema: &Schema) -> Result<(), CaseError> {
+    fn check_schema(&self, schema: &Schema, later: usize) -> Result<(), CaseError> {
         let hint = "it is a stream of another probe, or of another version of whodisk";
         let wrong = |at: String, expected: String, found: String| {
             Err(CaseError::format(&self.path, at, expected, found, hint))
@@ -731,6 +748,7 @@ impl Source {
                     let found = format!("{}: {}", f.name(), f.data_type());
                     return wrong(format!("schema column {index}"), expected, found);
                 }
+                None if index + later >= self.shapes.len() => {}
                 None => return wrong(format!("schema column {index}"), expected, "none".into()),
             }
         }

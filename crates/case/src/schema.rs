@@ -4,7 +4,7 @@
 //! holds nanoseconds since the start of the case. `None` means *not observed*; zero means zero.
 
 /// Version of the case format that this code writes. A reader refuses newer ones by name.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// One layer of the storage stack, as a partition of `ops/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -562,6 +562,12 @@ pub struct WaitRow {
     pub cause: Option<NameId>,
     /// Process that ran meanwhile.
     pub cause_pid: Option<i32>,
+    /// Command name of the thread that woke it from a sleep of 1 ms or more; `None` where that was not seen, or was an interrupt.
+    pub waker: Option<NameId>,
+    /// That thread's process.
+    pub waker_pid: Option<i32>,
+    /// That thread.
+    pub waker_tid: Option<i32>,
 }
 
 /// Why a thread did not go on.

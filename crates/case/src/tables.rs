@@ -59,6 +59,8 @@ pub struct Column {
     pub nullable: bool,
     /// Layout.
     pub encoding: Encoding,
+    /// Whether it came later: cases of earlier versions lack it. Only the last columns of a table, and they may be NULL.
+    pub later: bool,
 }
 
 /// A sealed table.
@@ -76,6 +78,7 @@ const fn must(name: &'static str, kind: Kind, encoding: Encoding) -> Column {
         kind,
         nullable: false,
         encoding,
+        later: false,
     }
 }
 
@@ -85,6 +88,14 @@ const fn may(name: &'static str, kind: Kind, encoding: Encoding) -> Column {
         kind,
         nullable: true,
         encoding,
+        later: false,
+    }
+}
+
+const fn later(name: &'static str, kind: Kind, encoding: Encoding) -> Column {
+    Column {
+        later: true,
+        ..may(name, kind, encoding)
     }
 }
 
@@ -235,6 +246,9 @@ pub const WAITS: Table = Table {
         must("state", Kind::Text, Encoding::Dictionary),
         may("cause", Kind::Name, Encoding::Dictionary),
         may("cause_pid", Kind::Int32, Encoding::Dictionary),
+        later("waker", Kind::Name, Encoding::Dictionary),
+        later("waker_pid", Kind::Int32, Encoding::Dictionary),
+        later("waker_tid", Kind::Int32, Encoding::Dictionary),
     ],
 };
 

@@ -34,7 +34,7 @@ from whodisk.reading.weighted_rows import copies_sql, links_sql, ops_sql, pieces
 from whodisk.types import Cell
 
 #: Newest case format this code reads.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 #: Bins per octave of every latency histogram: neighbouring bins differ by 1.09 %.
 BINS_PER_OCTAVE = 64
@@ -168,6 +168,9 @@ TABLES: dict[str, dict[str, str]] = {
         "state": "VARCHAR",
         "cause": "VARCHAR",
         "cause_pid": "INTEGER",
+        "waker": "VARCHAR",
+        "waker_pid": "INTEGER",
+        "waker_tid": "INTEGER",
     },
     "series": {
         "time_ns": "BIGINT",

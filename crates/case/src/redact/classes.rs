@@ -79,6 +79,7 @@ pub const COLUMNS: &[(&str, &str, Class)] = &[
     ("waits", "comm", Class::Comm),
     ("waits", "state", Class::Keep),
     ("waits", "cause", Class::WaitCause),
+    ("waits", "waker", Class::Comm),
     ("series", "host", Class::Host),
     ("series", "kind", Class::Keep),
     ("series", "subject", Class::SampleSubject),

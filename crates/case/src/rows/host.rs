@@ -111,6 +111,12 @@ pub struct SchedRow {
     /// Who ran in its place, or the kernel function in which it slept (looked at once per millisecond and thread);
     /// NUL padded, empty = not observed.
     pub by: [u8; NAME_BYTES],
+    /// Thread that woke it from a sleep of 1 ms or more; 0 = not observed, or an interrupt.
+    pub waker_tid: i32,
+    /// Its process.
+    pub waker_pid: i32,
+    /// Its command name, NUL padded.
+    pub waker: [u8; 16],
 }
 
 /// A run of an interrupt handler or softirq (`raw/irq`).
@@ -177,6 +183,10 @@ raw_row!(SchedRow, "sched", {
     reason: u8,
     comm: [u8; 16],
     by: [u8; NAME_BYTES],
+}, later {
+    waker_tid: i32,
+    waker_pid: i32,
+    waker: [u8; 16],
 });
 
 raw_row!(IrqRow, "irq", {
@@ -206,3 +216,100 @@ raw_row!(SampleRow, "sample", {
     subject: [u8; NAME_BYTES],
     metric: [u8; NAME_BYTES],
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{RawReader, RawRow, RawWriter};
+
+    /// What version 3 wrote.
+    #[derive(Clone, Copy, Default)]
+    struct Earlier {
+        start_ns: u64,
+        end_ns: u64,
+        tid: i32,
+        pid: i32,
+        by_pid: i32,
+        cpu: u16,
+        state: u8,
+        reason: u8,
+        comm: [u8; 16],
+        by: [u8; NAME_BYTES],
+    }
+
+    raw_row!(Earlier, "sched", {
+        start_ns: u64,
+        end_ns: u64,
+        tid: i32,
+        pid: i32,
+        by_pid: i32,
+        cpu: u16,
+        state: u8,
+        reason: u8,
+        comm: [u8; 16],
+        by: [u8; NAME_BYTES],
+    });
+
+    /// What lacks a column that no version lacked.
+    #[derive(Clone, Copy, Default)]
+    struct Cut {
+        start_ns: u64,
+        end_ns: u64,
+    }
+
+    raw_row!(Cut, "sched", { start_ns: u64, end_ns: u64 });
+
+    fn written<R: RawRow>(rows: &[R]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sched.arrows");
+        let mut writer = RawWriter::<R>::create(&path, &[]).unwrap();
+        writer.push_many(rows).unwrap();
+        writer.finish().unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_stream_of_an_earlier_version_lacks_the_columns_that_came_later() {
+        let row = Earlier {
+            start_ns: 5,
+            end_ns: 9,
+            tid: 7,
+            by: [1; NAME_BYTES],
+            ..Earlier::default()
+        };
+        let (_folder, path) = written(&[row; 3000]);
+        let mut reader = RawReader::<SchedRow>::open(&path).unwrap();
+        let (mut batch, mut rows) = (
+            vec![SchedRow {
+                waker_tid: 99,
+                ..SchedRow::default()
+            }],
+            Vec::new(),
+        );
+        while reader.next_batch(&mut batch).unwrap() {
+            rows.extend_from_slice(&batch);
+        }
+        assert!(reader.truncation().is_none());
+        let expected = SchedRow {
+            start_ns: 5,
+            end_ns: 9,
+            tid: 7,
+            by: [1; NAME_BYTES],
+            ..SchedRow::default()
+        };
+        assert_eq!(rows, vec![expected; 3000]);
+    }
+
+    #[test]
+    fn other_columns_must_be_there() {
+        let (_folder, path) = written(&[Cut {
+            start_ns: 1,
+            end_ns: 2,
+        }]);
+        let error = RawReader::<SchedRow>::open(&path).err().unwrap().to_string();
+        assert!(
+            error.contains("schema column 2: expected tid: Int32, found none"),
+            "{error}"
+        );
+    }
+}

@@ -328,6 +328,7 @@ impl TableRow for WaitRow {
             .int64(self.duration_ns)
             .text(self.state.name());
         out.name(self.cause).int32(self.cause_pid);
+        out.name(self.waker).int32(self.waker_pid).int32(self.waker_tid);
     }
 }
 

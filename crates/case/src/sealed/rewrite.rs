@@ -5,7 +5,7 @@ use crate::tables::{Kind, Table};
 use crate::CaseError;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_array::{new_null_array, Array, ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
@@ -62,9 +62,17 @@ fn columns(batch: &RecordBatch, table: &Table, replace: &mut Replace<'_>) -> Res
     };
     let mut columns = Vec::with_capacity(table.columns.len());
     for column in table.columns {
-        let found = batch.column_by_name(column.name);
-        let found = found.ok_or_else(|| format!("no column {}", column.name))?;
         let is_text = matches!(column.kind, Kind::Name | Kind::Text);
+        let Some(found) = batch.column_by_name(column.name) else {
+            if !column.later {
+                return Err(format!("no column {}", column.name));
+            }
+            columns.push(match is_text {
+                true => built((0..batch.num_rows()).map(|_| None)),
+                false => new_null_array(&data_type(column.kind), batch.num_rows()),
+            });
+            continue;
+        };
         if !is_text {
             if *found.data_type() != data_type(column.kind) {
                 return Err(format!("column {} of {}", column.name, found.data_type()));

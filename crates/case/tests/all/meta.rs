@@ -61,11 +61,11 @@ fn errors_name_file_place_and_finding() {
         ),
         (
             r#"{"format": "whodisk-case", "version": 0}"#,
-            "key version: expected 1 to 3, found 0",
+            "key version: expected 1 to 4, found 0",
         ),
         (
-            r#"{"format": "whodisk-case", "version": 4}"#,
-            "case format version 4, this whodisk reads up to 3",
+            r#"{"format": "whodisk-case", "version": 5}"#,
+            "case format version 5, this whodisk reads up to 4",
         ),
         (
             r#"{"format": "whodisk-case", "version": 1}"#,

@@ -272,6 +272,9 @@ fn seal_others(seal: &mut SealWriter, names: &mut Names) {
             state,
             cause: (state == WaitState::Runnable).then(|| names.id("hog")),
             cause_pid: (state == WaitState::Runnable).then_some(99),
+            waker: (state == WaitState::Blocked).then(|| names.id("writer")),
+            waker_pid: (state == WaitState::Blocked).then_some(98),
+            waker_tid: (state == WaitState::Blocked).then_some(98),
         };
         seal.row(&row, names).unwrap();
     }

@@ -100,6 +100,9 @@ impl Waits {
             state,
             cause: runner.and_then(|runner| sink.name_if(runner.comm)),
             cause_pid: runner.map(|runner| runner.tid),
+            waker: None,
+            waker_pid: None,
+            waker_tid: None,
         };
         Ok(sink.wait(row)?)
     }

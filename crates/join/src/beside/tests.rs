@@ -59,6 +59,7 @@ fn wait(tid: i32, state: SchedState, [from, until]: [u64; 2], by: &str) -> Sched
         reason: 1,
         comm: padded("reader"),
         by: padded(by),
+        ..SchedRow::default()
     }
 }
 
@@ -66,7 +67,12 @@ fn wait(tid: i32, state: SchedState, [from, until]: [u64; 2], by: &str) -> Sched
 fn waits_of_scheduler_and_writeback() {
     let sched = Rows(vec![
         wait(7, SchedState::Woken, [20, 30], "hog"),
-        wait(7, SchedState::Sleeping, [5, 40], ""),
+        SchedRow {
+            waker_tid: 71,
+            waker_pid: 70,
+            waker: padded("holder"),
+            ..wait(7, SchedState::Sleeping, [5, 40], "")
+        },
         wait(8, SchedState::Frozen, [50, 0], ""),
         wait(8, SchedState::Throttled, [41, 42], ""),
     ]);
@@ -120,6 +126,7 @@ fn waits_of_scheduler_and_writeback() {
                 w.state,
                 w.cause.map(|cause| names.get(cause)),
                 w.cause_pid,
+                w.waker.map(|waker| (names.get(waker), w.waker_pid, w.waker_tid)),
             ),
             other => panic!("{other:?}"),
         })
@@ -127,11 +134,19 @@ fn waits_of_scheduler_and_writeback() {
     assert_eq!(
         told,
         [
-            (7, 5, 35, WaitState::Blocked, Some("io"), None),
-            (7, 10, 2, WaitState::Blocked, Some("dirty throttling"), None),
-            (7, 20, 10, WaitState::Runnable, Some("hog"), Some(99)),
-            (8, 41, 1, WaitState::Throttled, Some("io"), None),
-            (8, 50, 4950, WaitState::Stopped, Some("io"), None),
+            (
+                7,
+                5,
+                35,
+                WaitState::Blocked,
+                Some("io"),
+                None,
+                Some(("holder", Some(70), Some(71)))
+            ),
+            (7, 10, 2, WaitState::Blocked, Some("dirty throttling"), None, None),
+            (7, 20, 10, WaitState::Runnable, Some("hog"), Some(99), None),
+            (8, 41, 1, WaitState::Throttled, Some("io"), None, None),
+            (8, 50, 4950, WaitState::Stopped, Some("io"), None, None),
         ]
     );
     let [commit, forced] = &kept.events[..] else {

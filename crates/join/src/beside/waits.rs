@@ -111,6 +111,9 @@ fn of_scheduler(row: &SchedRow, end_ns: u64, out: &mut Out) -> Result<(), CaseEr
         state: state(row.state),
         cause: cause.map(|cause| out.names.id(&cause)),
         cause_pid: (row.by_pid > 0).then_some(row.by_pid),
+        waker: text(&row.waker).map(|waker| out.names.id(&waker)),
+        waker_pid: (row.waker_pid > 0).then_some(row.waker_pid),
+        waker_tid: (row.waker_tid > 0).then_some(row.waker_tid),
     };
     out.row(Row::Wait(sealed))
 }
@@ -126,6 +129,9 @@ fn of_writeback(row: &WritebackRow, cause: &str, out: &mut Out) -> Result<(), Ca
         state: WaitState::Blocked,
         cause: Some(out.names.id(cause)),
         cause_pid: None,
+        waker: None,
+        waker_pid: None,
+        waker_tid: None,
     };
     out.row(Row::Wait(sealed))
 }

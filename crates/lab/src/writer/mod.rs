@@ -247,6 +247,9 @@ impl CaseSink {
             state,
             cause: Some(self.names.id(cause)),
             cause_pid,
+            waker: None,
+            waker_pid: None,
+            waker_tid: None,
         };
         let result = self.writer.row(&row, &self.names);
         keep_first(&mut self.error, result);

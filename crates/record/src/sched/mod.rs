@@ -21,6 +21,12 @@
 //! found held back by a queue's controller (writeback throttling, io.latency, io.cost) every sleep has one. Kernel threads are
 //! looked at only where they sleep for I/O, and such a sleep is recorded if they were held back: writeback is mostly theirs.
 //!
+//! # Who woke it
+//!
+//! Of a sleep of a millisecond or more the thread that ended it is recorded, from `sched_waking`, which comes where the waker runs. A stack
+//! with an interrupt's entry, or with the function that runs softirqs, says that whoever ran there was interrupted, and woke nobody: then no one is
+//! named. Exceptions enter the kernel at the same place, so a thread that wakes another one out of a page fault is not named either.
+//!
 //! # Devices that are software
 //!
 //! A loop device on a FUSE file, ublk or nbd is as late as the threads that work for it. Where the recording finds such servers
@@ -49,15 +55,24 @@ const MIN_NS: u64 = 10_000;
 /// Looks at one thread's stack are at least this far apart.
 const STACK_PAUSE_NS: u64 = 1_000_000;
 
+/// Who ended a shorter sleep is not looked at.
+const WAKER_MIN_NS: u64 = 1_000_000;
+
+/// Where interrupts enter the kernel, and the function that runs softirqs, by its names of several versions.
+const IRQ_ENTRY: [&str; 2] = ["__irqentry_text_start", "__irqentry_text_end"];
+const SOFTIRQ: [&str; 2] = ["handle_softirqs", "__do_softirq"];
+
 const SCOPE: &str = "threads that submit I/O and never sleep for it";
 const DESCENDANTS: &str = "waits of the command's descendants before their first I/O";
 const LOCKS: &str = "locks that threads wait for";
+const WAKERS: &str = "who wakes threads that slept";
 const SERVING: &str = "waits for a CPU of the kernel's workers that serve devices";
 
 /// Ends before begins: a thread comes into scope last.
 pub const HOOKS: Hooks = &[
     ("sched_process_exit", Need::Must),
     ("sched_switch", Need::Must),
+    ("sched_waking", Need::Fact(WAKERS)),
     ("sched_wakeup", Need::Must),
     ("sched_wakeup_new", Need::Must),
     ("contention_end", Need::Fact(LOCKS)),
@@ -87,7 +102,8 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         sched_by::WBT,
         sched_by::IO_COST,
     ];
-    let symbols = host::kernel_symbols(&[&names[..], &SERVING_WORK[..]].concat());
+    let symbols =
+        host::kernel_symbols(&[&names[..], &SERVING_WORK[..], &IRQ_ENTRY[..], &SOFTIRQ[..]].concat());
     let servers = case::servers::of_this_host();
     let sched = Sched {
         symbols,
@@ -132,6 +148,7 @@ impl Design for Sched {
         let symbol = |name: &str| self.symbols.get(name).copied().unwrap_or(0);
         let end = |begin: u64| Functions::of_kernel().end(begin);
         let (wbt, cost) = (symbol(sched_by::WBT), symbol(sched_by::IO_COST));
+        let softirq = SOFTIRQ.into_iter().map(symbol).find(|at| *at != 0).unwrap_or(0);
         let mut servers = [0_u8; 4 * SERVERS_MAX];
         for (place, pid) in servers.chunks_exact_mut(4).zip(&self.servers) {
             place.copy_from_slice(&pid.to_ne_bytes());
@@ -153,6 +170,11 @@ impl Design for Sched {
             .global("wbt_end", end(wbt).to_ne_bytes())
             .global("cost_start", cost.to_ne_bytes())
             .global("cost_end", end(cost).to_ne_bytes())
+            .global("waker_min_ns", WAKER_MIN_NS.to_ne_bytes())
+            .global("irqentry_text_start", symbol(IRQ_ENTRY[0]).to_ne_bytes())
+            .global("irqentry_text_end", symbol(IRQ_ENTRY[1]).to_ne_bytes())
+            .global("softirq_start", softirq.to_ne_bytes())
+            .global("softirq_end", end(softirq).to_ne_bytes())
     }
 
     /// Workers of the kernel are looked at only where they serve a device.
@@ -173,6 +195,12 @@ impl Design for Sched {
             kernel.miss(
                 what,
                 "the kernel's writeback threads are not in this scope; time in which it held them back counts as queue time",
+            );
+        }
+        if !IRQ_ENTRY.into_iter().all(known) {
+            kernel.miss(
+                WAKERS,
+                "/proc/kallsyms does not show where interrupts enter the kernel, so what they wake cannot be told from what a thread does",
             );
         }
         Ok(())
@@ -224,9 +252,12 @@ struct Wait {
     place: u64,
     comm: [u8; 16],
     by_comm: [u8; 16],
+    waker: [u8; 16],
     tid: i32,
     pid: i32,
     by_pid: i32,
+    waker_pid: i32,
+    waker_tid: i32,
     cpu: u16,
     state: u8,
     reason: u8,
@@ -249,7 +280,7 @@ struct Thread {
 }
 
 const THREAD_BYTES: usize = size_of::<Thread>();
-const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 112);
+const _: () = assert!(size_of::<Wait>() == 96 && THREAD_BYTES == 136);
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for Wait {}
@@ -297,6 +328,9 @@ impl Wait {
             reason: self.reason,
             comm: self.comm,
             by,
+            waker_tid: self.waker_tid,
+            waker_pid: self.waker_pid,
+            waker: self.waker,
         }
     }
 }

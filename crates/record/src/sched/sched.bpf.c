@@ -33,6 +33,11 @@ const volatile u64 wbt_start = 0; // rq_qos_wait: a submitter that writeback thr
 const volatile u64 wbt_end = 0;
 const volatile u64 cost_start = 0; // ioc_rqos_throttle: the same by io.cost
 const volatile u64 cost_end = 0;
+const volatile u64 waker_min_ns = 1000000; // who ended shorter sleeps is not looked at
+const volatile u64 irqentry_text_start = 0; // where interrupts enter the kernel (linker section .irqentry.text); 0 = not known
+const volatile u64 irqentry_text_end = 0;
+const volatile u64 softirq_start = 0; // the function that runs softirqs
+const volatile u64 softirq_end = 0;
 
 #define SERVERS_MAX 16
 const volatile s32 servers[SERVERS_MAX]; // processes that serve storage from user space; the rest is 0
@@ -42,6 +47,7 @@ const volatile u64 serving_work[SERVING_WORK_MAX]; // functions by which workers
 
 #define THREADS_MAX 32768
 #define FRAMES 16
+#define WAKER_FRAMES 64 // a request may complete through many layers before it wakes who waits for it
 #define CPUS_MAX 1024
 #define RUNS 8 // kept per CPU; a power of two
 #define LONG_RUN_NS 10000000 // longer ones are kept apart, or many short ones would push them out
@@ -112,9 +118,12 @@ struct wait {
 	u64 place; // kernel address at which it is blocked; 0 = not looked at
 	u64 comm[2];
 	u64 by_comm[2];
+	u64 waker[2]; // command name of the thread that ended a long sleep
 	s32 tid;
 	s32 pid;
 	s32 by_pid;
+	s32 waker_pid;
+	s32 waker_tid; // 0 = not seen, or an interrupt did
 	u16 cpu;
 	u8 state;
 	u8 reason;
@@ -167,6 +176,13 @@ struct cpu_runs {
 };
 
 struct cpu_runs cpu_runs[CPUS_MAX] SEC(".bss.runs");
+
+// The stack of a waker.
+struct waker_stack {
+	u64 frames[WAKER_FRAMES];
+};
+
+struct waker_stack waker_stacks[CPUS_MAX] SEC(".bss.stacks");
 
 // Not a typedef: the loader looks for a type of that name in the kernel.
 #define task_t struct task_struct___sched
@@ -316,6 +332,10 @@ static __always_inline void begin(struct thread *thread, task_t *task, u8 state,
 	wait->by_pid = 0;
 	wait->by_comm[0] = 0;
 	wait->by_comm[1] = 0;
+	wait->waker[0] = 0;
+	wait->waker[1] = 0;
+	wait->waker_pid = 0;
+	wait->waker_tid = 0;
 	wait->tid = task->pid;
 	wait->pid = task->tgid;
 	wait->cpu = bpf_get_smp_processor_id();
@@ -518,6 +538,51 @@ static __always_inline u64 slept_at(task_t *task)
 	u64 frames[2] = {};
 
 	return bpf_get_task_stack((void *)task, frames, sizeof(frames), 0) < 0 ? 0 : frames[0];
+}
+
+// Whether what runs on this CPU was called by an interrupt: then its task is anybody.
+static __noinline bool in_interrupt(void *ctx)
+{
+	struct waker_stack *stack = &waker_stacks[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
+	long bytes = ctx ? bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), 0) : 0;
+
+	for (u32 i = 0; i < WAKER_FRAMES; i++) {
+		u64 frame = stack->frames[i];
+
+		if ((long)(i * sizeof(u64)) >= bytes)
+			break;
+		if ((frame >= irqentry_text_start && frame < irqentry_text_end) || (frame >= softirq_start && frame < softirq_end))
+			return 1;
+	}
+	// Without a stack nothing is known.
+	return bytes <= 0;
+}
+
+// Comes from where the waker runs; what follows when the thread can run may come from an interrupt of another CPU.
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, task_t *task)
+{
+	if (!recording)
+		return 0;
+	struct thread *thread = find(task->pid);
+
+	if (!thread || thread->kernel || thread->serves)
+		return 0;
+	struct wait *wait = &thread->wait;
+
+	if (!wait->start_ns || (wait->state != SLEEPING && wait->state != UNINTERRUPTIBLE))
+		return 0;
+	if (bpf_ktime_get_ns() - wait->start_ns < waker_min_ns)
+		return 0;
+	task_t *waker = (void *)bpf_get_current_task_btf();
+
+	// 0 is the idle task, which only interrupts make work.
+	if (!waker->pid || !irqentry_text_start || in_interrupt(ctx))
+		return 0;
+	wait->waker_tid = waker->pid;
+	wait->waker_pid = waker->tgid;
+	set_comm(wait->waker, waker);
+	return 0;
 }
 
 static __always_inline void wake(task_t *task)

@@ -213,6 +213,62 @@ fn check_sleeps(others: &[&str]) {
     assert_eq!(sleeps, 11, "{:?}", seen.probe);
 }
 
+/// A shell that waits for its `sleep`, and one that waits for the first one's lines: threads wake both. Timers wake `sleep`, which is nobody's doing.
+#[test]
+fn who_ends_a_sleep_is_seen_and_an_interrupt_is_nobody() {
+    require_kernel!();
+    let child = Guarded::spawn(
+        "sh",
+        &[
+            "-c",
+            "read go; for i in $(seq 12); do sleep 0.02; echo; done | while read line; do :; done; read go",
+        ],
+    );
+    let seen = record("sched", Some(&child.0), || {
+        use std::io::Write;
+        child.0.stdin.as_ref().unwrap().write_all(b"go\n").unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+    });
+    let name =
+        |padded: &[u8]| String::from_utf8_lossy(padded.split(|byte| *byte == 0).next().unwrap()).into_owned();
+    let (mut timers, mut lines, mut ends) = (0, 0, 0);
+    for row in &seen.waits {
+        if row.end_ns.saturating_sub(row.start_ns) < 15_000_000 || row.state != SchedState::Sleeping as u8 {
+            assert!(
+                row.waker_tid == 0 || row.end_ns - row.start_ns >= 1_000_000,
+                "{row:?}"
+            );
+            continue;
+        }
+        let at = name(&row.by);
+        match (name(&row.comm).as_str(), at.as_str()) {
+            ("sleep", _) => {
+                assert_eq!((row.waker_tid, row.waker), (0, [0; 16]), "{row:?}");
+                timers += 1;
+            }
+            ("sh", _) if at.contains("pipe_read") && row.pid != child.pid() => {
+                assert_eq!(name(&row.waker), "sh", "{row:?}");
+                assert!(
+                    row.waker_tid == row.waker_pid && row.waker_pid != row.pid,
+                    "{row:?}"
+                );
+                lines += 1;
+            }
+            ("sh", "do_wait") if row.pid != child.pid() => {
+                assert_eq!(name(&row.waker), "sleep", "{row:?}");
+                ends += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(timers, 12, "{:?}", seen.probe);
+    assert!(
+        lines > 6 && ends > 6,
+        "{lines} lines, {ends} ends of sleep: {:?}",
+        seen.waits
+    );
+}
+
 #[test]
 fn a_hog_of_higher_priority_is_named_and_the_delay_is_the_kernels() {
     require_kernel!();
