@@ -26,6 +26,7 @@ from ground_truth import (
     freezers,
     guests,
     held,
+    holders,
     hosts,
     interrupts,
     limits,
@@ -1385,6 +1386,21 @@ TRUTHS: dict[str, Truth] = {
         because_of="silence of the submitter, state stopped",
     ),
     "tiny_stops": Truth("submitter_gap", False, others.tiny_stops),
+    "held_by_backup": Truth(
+        "stage_blame",
+        True,
+        holders.held_by_backup,
+        status="slow",
+        kind="stage",
+        name="fs",
+        because_of="process:backup",
+    ),
+    "held_by_own_thread": Truth(
+        "stage_blame", True, holders.held_by_own_thread, status="slow", kind="stage", name="fs", nobody=True
+    ),
+    "held_by_the_kernel": Truth(
+        "stage_blame", True, holders.held_by_the_kernel, status="slow", kind="stage", name="fs", nobody=True
+    ),
     "frozen_pool": Truth(
         "submitter_gap",
         True,

@@ -131,6 +131,9 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
         said = "the hypervisor"
     if kind == "vector" and not name.isdigit():
         said = f"the interrupts of {name}"
+    if kind == "stage" and because.startswith("process:"):
+        # What others waited for there.
+        said = f"the program {because.removeprefix('process:')}"
     # A program works on a device; all else is the device's own.
     place = "on" if kind == "process" else "of"
     return said + (f" {place} {because.removeprefix('device:')}" if because.startswith("device:") else "")
@@ -187,6 +190,13 @@ def cleared(names: list[str]) -> str:
     return "; ".join(f"{kind}{'s' if len(of) > 1 else ''} {', '.join(of)}" for kind, of in by_kind.items())
 
 
+def processes(pids: tuple[int, ...]) -> str:
+    """``process 41``, ``processes 41 and 42``, ``12 processes``."""
+    if len(pids) > 3:
+        return f"{len(pids)} processes"
+    return f"{'process' if len(pids) == 1 else 'processes'} {listed([str(pid) for pid in pids])}"
+
+
 def threads_together(said: str) -> str:
     """``fio (threads 41 and 42)`` for ``fio (thread 41) and fio (thread 42)``; threads of different names stay as they are."""
     found = re.findall(r"(?:^|, | and )(.+?) \(thread ([0-9]+)\)", said)
@@ -226,18 +236,22 @@ AS_WHEN_IDLE = (
     "do_sigtimedwait",
     "__x64_sys_pause",
 )
+#: What a thread sleeps in until another one of its program wakes it, or a time that it chose is over.
+AS_WHEN_WOKEN = ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me")
 #: What it waits for in other functions of the kernel that have little to do with storage.
 _UNTIL = {
-    **dict.fromkeys(
-        ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me"),
-        "until woken by another thread, for a lock or for work",
-    ),
+    **dict.fromkeys(AS_WHEN_WOKEN, "until woken by another thread, for a lock or for work"),
     **dict.fromkeys(("hrtimer_nanosleep", "do_nanosleep"), "for a time that the program chose"),
     **dict.fromkeys(
         ("anon_pipe_read", "pipe_read", "pipe_wait_readable"), "until a pipe has something to read"
     ),
     **dict.fromkeys(("anon_pipe_write", "pipe_write", "pipe_wait_writable"), "until a pipe has room"),
     "do_wait": "until a child process ends",
+    **dict.fromkeys(
+        ("fcntl_setlk", "flock_lock_inode_wait", "locks_lock_inode_wait", "posix_lock_inode_wait"),
+        "until another one gives up its lock on the file",
+    ),
+    **dict.fromkeys(("__do_semtimedop", "do_semtimedop"), "until another one raises a semaphore"),
     **dict.fromkeys(AS_WHEN_IDLE, "until something comes from outside, or a timer"),
 }
 
@@ -253,6 +267,13 @@ def asleep(cause: str) -> str:
         return f"waiting for {_WAITED_FOR[cause]}"
     until = _UNTIL.get(function(cause))
     return f"in {function(cause)}, {until}" if until else f"in {function(cause)}"
+
+
+def asleep_alone(cause: str) -> str:
+    """The same of a sleep that no other thread ended."""
+    if function(cause) in AS_WHEN_WOKEN:
+        return f"in {function(cause)}, until a time that it chose was over"
+    return asleep(cause)
 
 
 def slept(cause: str) -> str:

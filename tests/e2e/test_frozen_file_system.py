@@ -62,5 +62,7 @@ def test_writers_wait_while_their_file_system_is_frozen(whodisk: Run, work: Path
     assert causes & {"per-CPU read lock", "percpu_rwsem_wait"}, causes
     first = solve(path).findings[0]
     assert (first.culprit.kind, first.culprit.name) == ("stage", "fs"), first.culprit
+    assert first.culprit.because_of == "process:fsfreeze", first.claim
     assert "while their file system is frozen" in first.claim
+    assert "by fsfreeze (" in first.claim
     assert "snapshot" in first.remedy

@@ -285,7 +285,7 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
     elif own.in_flight < SERIAL_SHARE:
         result.observed.append(
             f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
-            f"not spent waiting for this device{asleep_besides(time) if time is not None else ''}."
+            f"not spent waiting for this device{asleep_besides(context, program, time) if time is not None else ''}."
         )
 
 

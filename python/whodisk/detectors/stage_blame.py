@@ -47,6 +47,7 @@ from whodisk.detectors.thresholds import (
     DEVICE_SHARE_ALONE,
     FLUSH_OPERATIONS_SHOWN,
     FLUSH_PART_TOLD,
+    HELD_BY_ONE_MIN,
     ONE_KIND_MOSTLY,
     ORDINARY_SHARE_TOLD,
     OUTLIER_EPISODES_MIN,
@@ -63,7 +64,7 @@ from whodisk.detectors.thresholds import (
     UNTOUCHED_MIN,
     VOLUME_BINDS_MIN,
 )
-from whodisk.evidence.asleep import busy_meanwhile, slept_in
+from whodisk.evidence.asleep import Sleep, busy_meanwhile, slept_in, waited_for
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
@@ -73,6 +74,7 @@ from whodisk.evidence.requeued import Requeued, requeued
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
+from whodisk.evidence.wakers import Holder
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
@@ -277,8 +279,14 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         1.0, float(slow.latency_ns[chosen].sum())
     )
     remedy, refute = remedy_of(printed, name, part), refute_of(printed, name)
-    if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in ADVICE:
+    sleep = slept_in(context, chosen) if name == "fs" else None
+    if sleep is not None and sleep.cause in ADVICE:
         remedy, refute = ADVICE[sleep.cause]
+    holder = _holder(context, chosen, sleep)
+    if holder is not None and sleep is not None and sleep.share >= HELD_BY_ONE_MIN:
+        because = f"process:{holder.name}"
+        if sleep.cause not in ADVICE:
+            remedy, refute = _remedy_at(holder)
     volume = _in_volume(context, suspect)
     if volume is not None:
         because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME
@@ -546,6 +554,27 @@ def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
     return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
 
 
+def _holder(context: Context, chosen: Bools, sleep: Sleep | None) -> Holder | None:
+    """The program, not one of those that were slow, which let threads go on that had slept so; None where that is not known."""
+    if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
+        return None
+    holder = waited_for(context, chosen, sleep.cause)
+    if holder is None:
+        return None
+    own = context.case.rows(
+        f"SELECT DISTINCT pid, comm FROM waits WHERE tid IN ({', '.join(map(str, np.unique(context.slow.tid[chosen]).tolist()))})"
+    )
+    is_own = any(row["pid"] in holder.pids or row["comm"] == holder.name for row in own)
+    return None if is_own else holder
+
+
+def _remedy_at(holder: Holder) -> tuple[str, str]:
+    return (
+        f"Look at what {holder.name} ({words.processes(holder.pids)}) does while others wait for it, and whether it can do so at another time, or in shorter pieces.",
+        f"Repeat without {holder.name}: if as many operations are slow, it was not {holder.name} that they waited for.",
+    )
+
+
 def _slept(context: Context, suspect: Suspect) -> str:
     """What held operations above the block layer, as far as their threads and the devices show it."""
     sleep = slept_in(context, suspect.chosen)
@@ -554,6 +583,9 @@ def _slept(context: Context, suspect: Suspect) -> str:
     said = (
         f" Their threads {words.slept(sleep.cause)} for {words.percent(min(1.0, sleep.share))} of that time"
     )
+    holder = _holder(context, suspect.chosen, sleep)
+    if holder is not None:
+        return f"{said}, {words.percent(holder.share)} of it until they were let go on, directly or behind others, by {holder.said(())}."
     busy = busy_meanwhile(context, suspect.chosen)
     if busy is None or busy.in_flight < BUSY_TOLD_MIN:
         return said + "."

@@ -46,8 +46,9 @@ from whodisk.evidence.thread_time import (
     Calls,
     ThreadTime,
 )
-from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
+from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX, WAKERS_KNOWN_MIN
 from whodisk.evidence.time_lost import submitters
+from whodisk.evidence.wakers import Holder, holders_of
 from whodisk.machine.servers import AT_SERVER, remote_of, synced_mount_of
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
@@ -99,7 +100,7 @@ def limit_of(context: Context, program: Program, time: ThreadTime) -> Limit | No
     if groups[most] < THREAD_BINDS_MIN:
         return None
     held = _binds(context, program, time, most)
-    return None if held is None else replace(held, said=held.said + asleep_besides(time))
+    return None if held is None else replace(held, said=held.said + asleep_besides(context, program, time))
 
 
 def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> Limit | None:
@@ -119,7 +120,7 @@ def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> L
 def asleep_instead(context: Context, program: Program, time: ThreadTime) -> Limit | None:
     """What a program does whose threads sleep while no call on storage is under way: no limit, but what storage can not change.
 
-    Whether a thread that another one has to wake wants a lock, or has nothing to do, is not recorded.
+    Who wakes a thread is recorded, but not whether it wanted a lock or had nothing to do.
     """
     share = time.share[ASLEEP]
     if not time.waits_known or share < SLEEPS_INSTEAD_MIN:
@@ -138,7 +139,10 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
     running = running_of(context, program, low, high)
     # Other processes of the recording may be what it waits for, and these need not be idle.
     alone = set(processes_of(context.case, context.layer)) <= set(program.pids)
-    idle = _idle(context, program, running, (begin, end), low, high) if alone else None
+    slept = _mostly_asleep(context, program, time)
+    # Who waits for one that does something is not idle, though others of its threads may be.
+    held = slept.holder is not None and bool(slept.holder.did) and not slept.holder.is_idle
+    idle = _idle(context, program, running, (begin, end), low, high) if alone and not held else None
     if idle is not None:
         cause, part = idle
         return Limit(
@@ -157,17 +161,42 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
         else f"the {words.count(time.threads)} threads of {program.name} sleep {words.percent(share)} of theirs"
     )
     fewer = " With half the threads: if it is as fast, they wait for each other." if time.threads > 1 else ""
+    if slept.holder is not None and not set(slept.holder.pids) <= set(program.pids):
+        fewer = f" Without {slept.holder.name}: if {program.name} is as fast, it was not that which it waited for."
     return Limit(
-        f"{most} {whose}{_mostly_asleep(time)}",
+        f"{most} {whose}{slept.said}",
         f"Run it on files in tmpfs: if {program.name} gets much faster, storage limits it after all.{fewer}",
     )
 
 
-def _mostly_asleep(time: ThreadTime) -> str:
-    """What the threads slept in for half of their sleep outside of calls or more; empty where nothing was."""
+@dataclass(frozen=True)
+class _Slept:
+    """What threads mostly slept in outside of calls, in words, and whom they waited for there."""
+
+    said: str
+    holder: Holder | None = None
+
+
+def _mostly_asleep(context: Context, program: Program, time: ThreadTime) -> _Slept:
+    """For half of their sleep outside of calls or more; empty where nothing was."""
     cause = max(sorted(time.slept), key=lambda name: time.slept[name], default="")
-    return (
-        f", mostly {words.asleep(cause)}" if cause and time.slept[cause] >= 0.5 * time.share[ASLEEP] else ""
+    if not cause or time.slept[cause] < 0.5 * time.share[ASLEEP]:
+        return _Slept("")
+    said = f", mostly {words.asleep(cause)}"
+    low, high = int(time.begin_ns), int(time.begin_ns + time.span_ns)
+    sleeps = context.case.arrays(
+        f"""SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE state = 'blocked' AND cause = {quoted(cause)} AND tid IN ({", ".join(map(str, time.tids))}) AND start_ns >= {low} AND start_ns + duration_ns <= {high}
+ORDER BY tid, start_ns"""
+    )
+    tid, begin, end = (sleeps[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns"))
+    holder = next(iter(holders_of(context, tid, begin, end)), None)
+    if holder is None or holder.share < WAKERS_KNOWN_MIN:
+        return _Slept(said)
+    part, who = words.percent(holder.share), "it" if time.threads == 1 else "they"
+    return _Slept(
+        f"{said}; for {part} of that {who} waited, directly or behind others, for {holder.said(program.pids)}",
+        holder,
     )
 
 
@@ -207,12 +236,12 @@ WHERE state = 'blocked' AND cause IS NOT NULL AND {program.sql} AND start_ns < {
     return max(took, key=lambda name: took[name]), part
 
 
-def asleep_besides(time: ThreadTime) -> str:
+def asleep_besides(context: Context, program: Program, time: ThreadTime) -> str:
     """How long threads slept outside of calls on storage, and in what; empty where that was little."""
     share = time.share[ASLEEP]
     if share < ASLEEP_BESIDES_MIN:
         return ""
-    return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{_mostly_asleep(time)}"
+    return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{_mostly_asleep(context, program, time).said}"
 
 
 def _few(context: Context, calls_sql: str, calls: Calls) -> str:

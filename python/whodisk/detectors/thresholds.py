@@ -901,6 +901,13 @@ ASLEEP_TOLD_MIN = row(
     CHOSEN,
     "What threads slept in is reported from this part of slow operations' time on.",
 )
+HELD_BY_ONE_MIN = row(
+    "HELD_BY_ONE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "Another program is named as the culprit if threads slept until it let them go on for this part of slow operations' time.",
+)
 BUSY_TOLD_MIN = row(
     "BUSY_TOLD_MIN",
     1.0,

@@ -8,7 +8,8 @@ import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.sleeps import of_threads
-from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX
+from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX, WAKERS_KNOWN_MIN
+from whodisk.evidence.wakers import Holder, holders_of
 from whodisk.statistics.stats import Bools, Ints, overlap
 
 
@@ -55,6 +56,20 @@ def slept_in(context: Context, chosen: Bools) -> Sleep | None:
         return None
     most = max(sorted(slept), key=lambda cause: slept[cause])
     return Sleep(most, slept[most] / float((end - begin).sum()))
+
+
+def waited_for(context: Context, chosen: Bools, cause: str) -> Holder | None:
+    """For whom threads slept so during these slow operations, if it was mostly the same one's doing that it lasted; None where that is not known."""
+    tid, begin, end = _sample(context, chosen)
+    found: list[tuple[Ints, Ints, Ints]] = []
+    for mine, sleeps in of_threads(context.case, tid, begin, end, (cause,)):
+        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin[mine], end[mine]) > 0
+        low, high = sleeps.begin_ns[inside], sleeps.end_ns[inside]
+        found.append((np.full(len(low), tid[mine][0], np.int64), low, high))
+    if not found:
+        return None
+    holders = holders_of(context, *(np.concatenate(column) for column in zip(*found, strict=True)))
+    return next((holder for holder in holders if holder.share >= WAKERS_KNOWN_MIN), None)
 
 
 def busy_meanwhile(context: Context, chosen: Bools) -> Busy | None:

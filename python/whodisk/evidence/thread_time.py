@@ -65,7 +65,7 @@ class ThreadTime:
     """The time of a program's busy threads, from the first to the last operation of each."""
 
     #: Threads that were looked at, whether there are more as busy, and all their time, ns.
-    threads: int
+    tids: tuple[int, ...]
     cut: bool
     whole_ns: float
     #: From the first operation to the last, ns.
@@ -85,6 +85,11 @@ class ThreadTime:
     own_cpu: float
     #: Part of the threads' time that they slept outside of calls, by what they slept in, as far as that was looked at.
     slept: dict[str, float]
+
+    @property
+    def threads(self) -> int:
+        """How many were looked at."""
+        return len(self.tids)
 
     @property
     def robbed(self) -> float:
@@ -130,7 +135,7 @@ def thread_time(context: Context, program: Program) -> ThreadTime | None:
         np.concatenate([end for _, end in sums.synced]),
     )
     return ThreadTime(
-        threads=len(threads),
+        tids=tuple(tid for tid, _ in threads),
         cut=len(busy) > len(threads),
         whole_ns=sums.whole_ns,
         begin_ns=low,

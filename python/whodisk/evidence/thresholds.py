@@ -897,6 +897,43 @@ DAYS_SLOW_MIN = row(
     "The member is slower then than at other times of the same day on such a share of them.",
 )
 
+# wakers
+WAKERS_SLEEPS_MAX = row(
+    "WAKERS_SLEEPS_MAX",
+    1_000,
+    "sleeps",
+    CHOSEN,
+    "At most this many sleeps are asked for who ended them.",
+)
+WAKERS_HOPS_MAX = row(
+    "WAKERS_HOPS_MAX",
+    8,
+    "threads",
+    CHOSEN,
+    "So far a wait is followed from who was woken to who woke (DESIGN 5).",
+)
+WAKERS_KNOWN_MIN = row(
+    "WAKERS_KNOWN_MIN",
+    0.5,
+    "share of the sleeps' time",
+    CHOSEN,
+    "Who ended sleeps is said where it is known for most of their time, and where it is mostly the same.",
+)
+WAKERS_CALL_MIN_NS = row(
+    "WAKERS_CALL_MIN_NS",
+    10_000,
+    "ns",
+    CHOSEN,
+    "Shorter calls of a thread that others waited for count as running: they are answered from memory.",
+)
+WAKERS_DID_MIN = row(
+    "WAKERS_DID_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "What a thread did while others waited for it is said from this part of that time on.",
+)
+
 # asleep
 ASLEEP_OPERATIONS_MAX = row(
     "ASLEEP_OPERATIONS_MAX",

@@ -1,0 +1,263 @@
+"""Whom sleepers waited for: the thread that let them go on, directly or behind others, and what it did meanwhile.
+
+A thread that sleeps for a lock goes on when another one wakes it (`sched_waking`; DESIGN 5, "Who woke the sleeper"). Where the waker had slept itself until
+somebody else woke it, that part of the wait was for this one, and so on: who is named in the end ran, was in a call on storage, or slept until a moment or an
+interrupt came.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.evidence.context import Context
+from whodisk.evidence.thread_time import CALL_OF, OTHERS
+from whodisk.evidence.thresholds import (
+    WAKERS_CALL_MIN_NS,
+    WAKERS_DID_MIN,
+    WAKERS_HOPS_MAX,
+    WAKERS_KNOWN_MIN,
+    WAKERS_SLEEPS_MAX,
+)
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
+
+#: What a thread did, beside calls and sleeps, while others waited for it.
+RAN, NO_CPU, STOPPED = "ran", "had no CPU", "was stopped"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Threads of one name that sleepers waited for."""
+
+    name: str
+    pids: tuple[int, ...]
+    tids: tuple[int, ...]
+    #: Part of the sleeps' time.
+    share: float
+    #: What they did then, and for which part of it; the longest first. Nothing where that was not recorded.
+    did: tuple[tuple[str, float], ...]
+    #: The one of them that was waited for longest, and which part of the time that was.
+    first: tuple[int, float]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether they mostly slept until something came from outside: those behind them had nothing to do, either."""
+        return bool(self.did) and self.did[0][0] in {_slept(cause) for cause in words.AS_WHEN_IDLE}
+
+    def said(self, own: tuple[int, ...]) -> str:
+        """``backup (process 41), which was in syncs for 93 % of that``; `own` are the processes of those who waited."""
+        if set(self.pids) <= set(own):
+            who = f"{'a thread' if len(self.tids) == 1 else 'threads'} of the same program ({self.name})"
+            if len(self.tids) > 1 and self.first[1] >= WAKERS_KNOWN_MIN:
+                who += f", mostly thread {self.first[0]}"
+        else:
+            who = f"{self.name} ({words.processes(self.pids)})"
+        did = [f"{what} for {words.percent(part)}" for what, part in self.did[:2] if part >= WAKERS_DID_MIN]
+        return f"{who}, which {words.listed(did)} of that time" if did else who
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Parts of sleeps, and the thread that each of them was for; an array element each, ns."""
+
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    @property
+    def length_ns(self) -> float:
+        return float((self.end_ns - self.begin_ns).sum())
+
+
+def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> list[Holder]:
+    """Whom these sleeps waited for (their threads, begins and ends, ns), the longest first.
+
+    Nothing where the recorder did not see who ended most of that time: it looks at sleeps of 1 ms and more, and an interrupt is nobody. Of many sleeps an even
+    part is asked.
+    """
+    if "waker_tid" not in context.case.columns.get("waits", ()) or not len(tid):
+        return []
+    step = -(-len(tid) // WAKERS_SLEEPS_MAX)
+    asked = _Parts(tid[::step], begin_ns[::step], end_ns[::step])
+    _, parts = _split(context, asked, in_calls=True)
+    if parts.length_ns < WAKERS_KNOWN_MIN * asked.length_ns or not len(parts.tid):
+        return []
+    ended = []
+    for _ in range(WAKERS_HOPS_MAX):
+        rest, parts = _split(context, parts, in_calls=False)
+        ended.append(rest)
+        if not len(parts.tid):
+            break
+    return _told(context, _joined([*ended, parts]), asked.length_ns)
+
+
+def _joined(several: list[_Parts]) -> _Parts:
+    return _Parts(
+        np.concatenate([parts.tid for parts in several]),
+        np.concatenate([parts.begin_ns for parts in several]),
+        np.concatenate([parts.end_ns for parts in several]),
+    )
+
+
+def _split(context: Context, parts: _Parts, *, in_calls: bool) -> tuple[_Parts, _Parts]:
+    """What of these parts is the threads' own, and the sleeps in them that another thread ended, for that one.
+
+    A thread that sleeps in a call on storage is in that call, whoever ends its sleep, unless such sleeps are what is asked for (`in_calls`).
+    """
+    rows = context.case.arrays(
+        f"""SELECT tid, waker_tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE state = 'blocked' AND waker_tid IS NOT NULL AND tid IN ({_listed(parts.tid)})
+  AND start_ns < {int(parts.end_ns.max())} AND start_ns + duration_ns > {int(parts.begin_ns.min())} ORDER BY 1, 3"""
+    )
+    tid, waker, begin, end = (
+        rows[name].astype(np.int64) for name in ("tid", "waker_tid", "begin_ns", "end_ns")
+    )
+    first, last = _places(tid, begin, end, parts)
+    if not in_calls:
+        within = np.unique(
+            np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
+        )
+        held = within[_in_calls(context, _Parts(tid[within], begin[within], end[within]))]
+        waker[held] = 0
+    own: list[tuple[int, int, int]] = []
+    woken: list[tuple[int, int, int]] = []
+    for at in range(len(parts.tid)):
+        low, high = int(parts.begin_ns[at]), int(parts.end_ns[at])
+        for row in range(first[at], last[at]):
+            if not waker[row]:
+                continue
+            its_low, its_high = max(low, int(begin[row])), min(high, int(end[row]))
+            own.append((int(parts.tid[at]), low, its_low))
+            woken.append((int(waker[row]), its_low, its_high))
+            low = its_high
+        own.append((int(parts.tid[at]), low, high))
+    return _parts(own), _parts(woken)
+
+
+def _parts(found: list[tuple[int, int, int]]) -> _Parts:
+    """Without empty ones."""
+    table = np.array([part for part in found if part[2] > part[1]], np.int64).reshape(-1, 3)
+    return _Parts(table[:, 0], table[:, 1], table[:, 2])
+
+
+def _places(tid: Ints, begin: Ints, end: Ints, parts: _Parts) -> tuple[Ints, Ints]:
+    """For each part the first of its thread's sleeps that reaches into it, and the one behind the last; in order by thread and begin, none overlaps another
+    one of its thread."""
+    first, last = np.zeros(len(parts.tid), np.int64), np.zeros(len(parts.tid), np.int64)
+    for thread in np.unique(parts.tid):
+        mine = parts.tid == thread
+        low, high = (int(np.searchsorted(tid, thread, side=side)) for side in ("left", "right"))
+        first[mine] = low + np.searchsorted(end[low:high], parts.begin_ns[mine], side="right")
+        last[mine] = low + np.searchsorted(begin[low:high], parts.end_ns[mine], side="left")
+    return first, np.maximum(first, last)
+
+
+def _in_calls(context: Context, sleeps: _Parts) -> Bools:
+    """Which of these sleeps lie in a call on storage of their thread."""
+    found = np.zeros(len(sleeps.tid), np.bool_)
+    if "syscall" not in context.case.layers or not len(sleeps.tid):
+        return found
+    rows = context.case.arrays(
+        f"""SELECT n FROM ({_values(sleeps)}) ASOF JOIN (SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM syscall_ops
+  WHERE tid IN ({_listed(sleeps.tid)})) AS calls ON of_tid = tid AND low_ns >= start_ns WHERE end_ns >= high_ns"""
+    )
+    found[rows["n"].astype(np.int64)] = True
+    return found
+
+
+def _values(parts: _Parts) -> str:
+    each = zip(parts.tid.tolist(), parts.begin_ns.tolist(), parts.end_ns.tolist(), strict=True)
+    listed = ", ".join(f"({at}, {tid}, {low}, {high})" for at, (tid, low, high) in enumerate(each))
+    return f"SELECT * FROM (VALUES {listed}) AS asked(n, of_tid, low_ns, high_ns)"
+
+
+def _listed(tid: Ints) -> str:
+    return ", ".join(map(str, np.unique(tid).tolist()))
+
+
+def _told(context: Context, parts: _Parts, whole_ns: float) -> list[Holder]:
+    """The threads by name; those of the kernel are nobody's program."""
+    names = context.case.rows(
+        f"""SELECT waker_tid AS tid, arg_max(waker_pid, start_ns) AS pid, arg_max(waker, start_ns) AS name FROM waits
+WHERE waker_tid IN ({_listed(parts.tid)}) GROUP BY 1"""
+    )
+    groups: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in names:
+        name = str(row["name"] or "")
+        if name and not is_kernel_thread(context.case, name):
+            groups[name].append((int(row["tid"] or 0), int(row["pid"] or 0)))
+    found = []
+    for name, its in groups.items():
+        tids, pids = (tuple(sorted(set(numbers))) for numbers in zip(*its, strict=True))
+        mine = np.isin(parts.tid, tids)
+        theirs = _Parts(parts.tid[mine], parts.begin_ns[mine], parts.end_ns[mine])
+        each = [(float((theirs.end_ns - theirs.begin_ns)[theirs.tid == one].sum()), one) for one in tids]
+        most_ns, most = max(each)
+        first = most, most_ns / max(1.0, theirs.length_ns)
+        found.append(Holder(name, pids, tids, theirs.length_ns / whole_ns, _did(context, theirs), first))
+    return sorted(found, key=lambda holder: (-holder.share, holder.name))
+
+
+def _did(context: Context, parts: _Parts) -> tuple[tuple[str, float], ...]:
+    """What threads did in these parts of time; where several waited for one of them at once, it counts once. Nothing of threads that were not recorded."""
+    if not _recorded(context, parts.tid):
+        return ()
+    sums: dict[str, float] = defaultdict(float)
+    for thread in np.unique(parts.tid).tolist():
+        mine = parts.tid == thread
+        low, high = disjoint(parts.begin_ns[mine], parts.end_ns[mine])
+        free_ns = float((high - low).sum())
+        taken = np.zeros(0), np.zeros(0)
+        for what, begin, end in _doings(context, thread, float(low.min()), float(high.max())):
+            # A sleep in a call belongs to the call, which comes first.
+            both = np.append(taken[0], begin), np.append(taken[1], end)
+            left_ns = free_ns - float(overlap(low, high, *both).sum())
+            left_before_ns = free_ns - float(overlap(low, high, *taken).sum())
+            sums[what] += left_before_ns - left_ns
+            taken = both
+        sums[RAN] += free_ns - float(overlap(low, high, *taken).sum())
+    whole = max(1.0, sum(sums.values()))
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((what, ns / whole) for what, ns in ordered if ns > 0)
+
+
+def _recorded(context: Context, tid: Ints) -> bool:
+    tables = ["waits", *(["syscall_ops"] if "syscall" in context.case.layers else [])]
+    return any(
+        context.case.rows(f"SELECT tid FROM {table} WHERE tid IN ({_listed(tid)}) LIMIT 1")
+        for table in tables
+    )
+
+
+def _slept(cause: str) -> str:
+    """How a thread slept that no other one woke."""
+    return f"slept {words.asleep_alone(cause)}" if cause else "slept"
+
+
+def _doings(context: Context, tid: int, low_ns: float, high_ns: float) -> list[tuple[str, Floats, Floats]]:
+    """What a thread did around then, and when: calls on storage, waits for a CPU, sleeps."""
+    around = f"tid = {tid} AND start_ns < {int(high_ns)}"
+    found = []
+    if "syscall" in context.case.layers:
+        rows = context.case.arrays(
+            f"""SELECT op AS what, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM syscall_ops
+WHERE {around} AND start_ns + latency_ns > {int(low_ns)} AND latency_ns >= {WAKERS_CALL_MIN_NS} ORDER BY 2"""
+        )
+        calls = np.array([CALL_OF.get(str(op), OTHERS) for op in rows["what"]], np.str_)
+        found += [(f"was in {what}", rows, calls == what) for what in np.unique(calls).tolist()]
+    rows = context.case.arrays(
+        f"""SELECT CASE WHEN state = 'blocked' THEN coalesce(cause, '') ELSE '' END AS cause, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE {around} AND start_ns + duration_ns > {int(low_ns)} ORDER BY 3"""
+    )
+    state, cause = rows["state"].astype(str), rows["cause"].astype(str)
+    found += [(STOPPED, rows, state == "stopped"), (NO_CPU, rows, np.isin(state, ("runnable", "throttled")))]
+    for name in np.unique(cause[state == "blocked"]).tolist():
+        found.append((_slept(name), rows, (state == "blocked") & (cause == name)))
+    return [
+        (what, of["begin_ns"].astype(np.float64)[its], of["end_ns"].astype(np.float64)[its])
+        for what, of, its in found
+    ]
