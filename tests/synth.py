@@ -228,6 +228,9 @@ def write_case(
             continue
         schema = TABLE_SCHEMAS[name]
         whole = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist([dict(r) for r in rows], schema)
+        for column in schema:
+            if column.name not in whole.column_names:
+                whole = whole.append_column(column.name, pa.nulls(len(whole), column.type))
         _write_table(path / name, whole.cast(schema))
     full = {**_case_meta(layers), **(meta or {})}
     (path / "case.json").write_text(json.dumps(full, indent=1), encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 from ground_truth import holders
 from tests.synth import SYSCALL_ID_BASE, write_case
-from whodisk.evidence.wakers import Holder, holders_of
+from whodisk.machine.wakers import Holder, holders_of
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 

@@ -64,7 +64,7 @@ from whodisk.detectors.thresholds import (
     UNTOUCHED_MIN,
     VOLUME_BINDS_MIN,
 )
-from whodisk.evidence.asleep import Sleep, busy_meanwhile, slept_in, waited_for
+from whodisk.evidence.asleep import Sleep, busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
@@ -74,12 +74,12 @@ from whodisk.evidence.requeued import Requeued, requeued
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
-from whodisk.evidence.wakers import Holder
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
 from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of, synced_mount_of
 from whodisk.machine.volume_time import VolumeTime, in_volumes
+from whodisk.machine.wakers import Holder, waited_for
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,

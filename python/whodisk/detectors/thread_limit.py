@@ -48,9 +48,9 @@ from whodisk.evidence.thread_time import (
 )
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX, WAKERS_KNOWN_MIN
 from whodisk.evidence.time_lost import submitters
-from whodisk.evidence.wakers import Holder, holders_of
 from whodisk.machine.servers import AT_SERVER, remote_of, synced_mount_of
 from whodisk.machine.volume_time import in_all_volumes
+from whodisk.machine.wakers import Holder, holders_of
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Floats, overlap
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.sleeps import of_threads
-from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX, WAKERS_KNOWN_MIN
-from whodisk.evidence.wakers import Holder, holders_of
+from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX
 from whodisk.statistics.stats import Bools, Ints, overlap
 
 
@@ -33,7 +32,7 @@ class Busy:
     mean_ns: float
 
 
-def _sample(context: Context, chosen: Bools) -> tuple[Ints, Ints, Ints]:
+def sample(context: Context, chosen: Bools) -> tuple[Ints, Ints, Ints]:
     """Thread, begin and end of some of the slow operations, ns."""
     slow = context.slow
     at = np.flatnonzero(chosen)
@@ -45,7 +44,7 @@ def slept_in(context: Context, chosen: Bools) -> Sleep | None:
     """What threads slept in most during these slow operations; None where that was not recorded, or they did not."""
     if not chosen.any():
         return None
-    tid, begin, end = _sample(context, chosen)
+    tid, begin, end = sample(context, chosen)
     slept: dict[str, float] = {}
     for mine, sleeps in of_threads(context.case, tid, begin, end):
         for cause in np.unique(sleeps.cause).tolist():
@@ -58,26 +57,12 @@ def slept_in(context: Context, chosen: Bools) -> Sleep | None:
     return Sleep(most, slept[most] / float((end - begin).sum()))
 
 
-def waited_for(context: Context, chosen: Bools, cause: str) -> Holder | None:
-    """For whom threads slept so during these slow operations, if it was mostly the same one's doing that it lasted; None where that is not known."""
-    tid, begin, end = _sample(context, chosen)
-    found: list[tuple[Ints, Ints, Ints]] = []
-    for mine, sleeps in of_threads(context.case, tid, begin, end, (cause,)):
-        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin[mine], end[mine]) > 0
-        low, high = sleeps.begin_ns[inside], sleeps.end_ns[inside]
-        found.append((np.full(len(low), tid[mine][0], np.int64), low, high))
-    if not found:
-        return None
-    holders = holders_of(context, *(np.concatenate(column) for column in zip(*found, strict=True)))
-    return next((holder for holder in holders if holder.share >= WAKERS_KNOWN_MIN), None)
-
-
 def busy_meanwhile(context: Context, chosen: Bools) -> Busy | None:
     """The device that had most in flight during these slow operations; None if requests were not recorded, or are too many."""
     block = context.surveys.get("block")
     if block is None or not chosen.any() or block.operations > ASLEEP_REQUESTS_MAX:
         return None
-    _, begin, end = _sample(context, chosen)
+    _, begin, end = sample(context, chosen)
     order = np.argsort(begin)
     lows = begin[order]
     highs = np.maximum.accumulate(end[order])

@@ -910,7 +910,7 @@ WAKERS_HOPS_MAX = row(
     8,
     "threads",
     CHOSEN,
-    "So far a wait is followed from who was woken to who woke (DESIGN 5).",
+    "A wait is followed this often from who was woken to who woke (DESIGN 5).",
 )
 WAKERS_KNOWN_MIN = row(
     "WAKERS_KNOWN_MIN",

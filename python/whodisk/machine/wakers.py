@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.evidence.asleep import sample
 from whodisk.evidence.context import Context
+from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.thread_time import CALL_OF, OTHERS
 from whodisk.evidence.thresholds import (
     WAKERS_CALL_MIN_NS,
@@ -93,6 +95,20 @@ def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> lis
         if not len(parts.tid):
             break
     return _told(context, _joined([*ended, parts]), asked.length_ns)
+
+
+def waited_for(context: Context, chosen: Bools, cause: str) -> Holder | None:
+    """For whom threads slept so during these slow operations, if it was mostly the same one's doing that it lasted; None where that is not known."""
+    tid, begin, end = sample(context, chosen)
+    found: list[tuple[Ints, Ints, Ints]] = []
+    for mine, sleeps in of_threads(context.case, tid, begin, end, (cause,)):
+        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin[mine], end[mine]) > 0
+        low, high = sleeps.begin_ns[inside], sleeps.end_ns[inside]
+        found.append((np.full(len(low), tid[mine][0], np.int64), low, high))
+    if not found:
+        return None
+    holders = holders_of(context, *(np.concatenate(column) for column in zip(*found, strict=True)))
+    return next((holder for holder in holders if holder.share >= WAKERS_KNOWN_MIN), None)
 
 
 def _joined(several: list[_Parts]) -> _Parts:
