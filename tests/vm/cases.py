@@ -58,6 +58,8 @@ def check_whole(case: Path, start: str = "block_getrq") -> None:
     probes = meta["probes"]
     assert {name: probe["lost"] for name, probe in probes.items() if probe["lost"]} == {}
     assert start in probes["block"]["attached"], f"the start of a request is told by {start} here"
+    assert "sched" not in probes or "sched_waking" in probes["sched"]["attached"]
+    assert "who wakes threads that slept" not in [fact["what"] for fact in meta["not_observed"]]
 
 
 #: What scenario/schedulers.sh asks of each drive.

@@ -171,6 +171,13 @@ def test_journals_of_modules(journals: dict[str, Run], name: str) -> None:
         WHERE parent.layer = 'syscall' AND parent.op = 'sync' AND child.comm LIKE 'jbd2/%'""",
     )
     assert linked == [(SYNCS,)]
+    # It wakes them when the commit is over. A drive's interrupt ends the journal's own sleeps, and is nobody.
+    woken = rows(
+        case,
+        f"""SELECT waker, count(*) FROM '{case}/waits/*.parquet' WHERE comm = 'dd' AND state = 'blocked' AND waker LIKE 'jbd2/%'
+        AND waker_tid = waker_pid AND duration_ns >= 1000000 GROUP BY 1""",
+    )
+    assert len(woken) == 1 and 1 <= woken[0][1] <= SYNCS, woken
 
 
 def test_cpu_limit_shows_between_the_reads(stored: dict[str, Run]) -> None:
