@@ -175,7 +175,7 @@ def test_journals_of_modules(journals: dict[str, Run], name: str) -> None:
     woken = rows(
         case,
         f"""SELECT waker, count(*) FROM '{case}/waits/*.parquet' WHERE comm = 'dd' AND state = 'blocked' AND waker LIKE 'jbd2/%'
-        AND waker_tid = waker_pid AND duration_ns >= 1000000 GROUP BY 1""",
+        AND waker_tid = waker_pid AND duration_ns >= 100000 GROUP BY 1""",
     )
     assert len(woken) == 1 and 1 <= woken[0][1] <= SYNCS, woken
 

@@ -562,7 +562,7 @@ pub struct WaitRow {
     pub cause: Option<NameId>,
     /// Process that ran meanwhile.
     pub cause_pid: Option<i32>,
-    /// Command name of the thread that woke it from a sleep of 1 ms or more; `None` where that was not seen, or was an interrupt.
+    /// Command name of the thread that woke it from a sleep of 100 us or more that was not for I/O; `None` where that was not seen, or was an interrupt.
     pub waker: Option<NameId>,
     /// That thread's process.
     pub waker_pid: Option<i32>,

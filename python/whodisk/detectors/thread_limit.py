@@ -21,6 +21,7 @@ from whodisk.detectors.thresholds import (
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     SLEEPS_INSTEAD_MIN,
+    SLEEPS_LOOKED_MIN,
     THREAD_BINDS_MIN,
     VOLUME_BINDS_MIN,
 )
@@ -178,15 +179,17 @@ class _Slept:
 
 
 def _mostly_asleep(context: Context, program: Program, time: ThreadTime) -> _Slept:
-    """For half of their sleep outside of calls or more; empty where nothing was."""
+    """For half of their sleep outside of calls or more, or half of what was looked at; empty where nothing was."""
     cause = max(sorted(time.slept), key=lambda name: time.slept[name], default="")
-    if not cause or time.slept[cause] < 0.5 * time.share[ASLEEP]:
+    looked = sum(time.slept.values())
+    if not cause or time.slept[cause] < 0.5 * looked or looked < SLEEPS_LOOKED_MIN * time.share[ASLEEP]:
         return _Slept("")
-    said = f", mostly {words.asleep(cause)}"
+    mostly = "mostly" if time.slept[cause] >= 0.5 * time.share[ASLEEP] else "as far as was looked at mostly"
+    said = f", {mostly} {words.asleep(cause)}"
     low, high = int(time.begin_ns), int(time.begin_ns + time.span_ns)
     sleeps = context.case.arrays(
         f"""SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE state = 'blocked' AND cause = {quoted(cause)} AND tid IN ({", ".join(map(str, time.tids))}) AND start_ns >= {low} AND start_ns + duration_ns <= {high}
+WHERE state = 'blocked' AND coalesce(cause, {quoted(cause)}) = {quoted(cause)} AND tid IN ({", ".join(map(str, time.tids))}) AND start_ns >= {low} AND start_ns + duration_ns <= {high}
 ORDER BY tid, start_ns"""
     )
     tid, begin, end = (sleeps[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns"))

@@ -644,6 +644,13 @@ ASLEEP_BESIDES_MIN = row(
     CHOSEN,
     "A limit says what else threads do if they sleep this part of their time outside of calls on storage.",
 )
+SLEEPS_LOOKED_MIN = row(
+    "SLEEPS_LOOKED_MIN",
+    0.2,
+    "share of the threads' sleep outside of calls",
+    CHOSEN,
+    "What threads slept in is said where the recorder looked at this part of it: it does so once per millisecond and thread.",
+)
 SLEEPS_INSTEAD_MIN = row(
     "SLEEPS_INSTEAD_MIN",
     0.5,

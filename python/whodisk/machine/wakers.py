@@ -78,7 +78,7 @@ class _Parts:
 def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> list[Holder]:
     """Whom these sleeps waited for (their threads, begins and ends, ns), the longest first.
 
-    Nothing where the recorder did not see who ended most of that time: it looks at sleeps of 1 ms and more, and an interrupt is nobody. Of many sleeps an even
+    Nothing where the recorder did not see who ended most of that time: it looks at sleeps of 100 us and more that are not for I/O, and an interrupt is nobody. Of many sleeps an even
     part is asked.
     """
     if "waker_tid" not in context.case.columns.get("waits", ()) or not len(tid):

@@ -111,7 +111,7 @@ pub struct SchedRow {
     /// Who ran in its place, or the kernel function in which it slept (looked at once per millisecond and thread);
     /// NUL padded, empty = not observed.
     pub by: [u8; NAME_BYTES],
-    /// Thread that woke it from a sleep of 1 ms or more; 0 = not observed, or an interrupt.
+    /// Thread that woke it from a sleep of 100 us or more that was not for I/O; 0 = not observed, or an interrupt.
     pub waker_tid: i32,
     /// Its process.
     pub waker_pid: i32,

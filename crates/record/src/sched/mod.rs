@@ -23,7 +23,7 @@
 //!
 //! # Who woke it
 //!
-//! Of a sleep of a millisecond or more the thread that ended it is recorded, from `sched_waking`, which comes where the waker runs. A stack
+//! Of a sleep of 100 us or more that is not for I/O the thread that ended it is recorded, from `sched_waking`, which comes where the waker runs. A stack
 //! with an interrupt's entry, or with the function that runs softirqs, says that whoever ran there was interrupted, and woke nobody: then no one is
 //! named. Exceptions enter the kernel at the same place, so a thread that wakes another one out of a page fault is not named either.
 //!
@@ -55,8 +55,8 @@ const MIN_NS: u64 = 10_000;
 /// Looks at one thread's stack are at least this far apart.
 const STACK_PAUSE_NS: u64 = 1_000_000;
 
-/// Who ended a shorter sleep is not looked at.
-const WAKER_MIN_NS: u64 = 1_000_000;
+/// Who ended a shorter sleep is not looked at: that takes about as long as a look at the sleeper's stack.
+const WAKER_MIN_NS: u64 = 100_000;
 
 /// Where interrupts enter the kernel, and the function that runs softirqs, by its names of several versions.
 const IRQ_ENTRY: [&str; 2] = ["__irqentry_text_start", "__irqentry_text_end"];

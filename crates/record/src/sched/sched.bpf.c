@@ -33,7 +33,7 @@ const volatile u64 wbt_start = 0; // rq_qos_wait: a submitter that writeback thr
 const volatile u64 wbt_end = 0;
 const volatile u64 cost_start = 0; // ioc_rqos_throttle: the same by io.cost
 const volatile u64 cost_end = 0;
-const volatile u64 waker_min_ns = 1000000; // who ended shorter sleeps is not looked at
+const volatile u64 waker_min_ns = 100000;   // who ended shorter sleeps is not looked at
 const volatile u64 irqentry_text_start = 0; // where interrupts enter the kernel (linker section .irqentry.text); 0 = not known
 const volatile u64 irqentry_text_end = 0;
 const volatile u64 softirq_start = 0; // the function that runs softirqs
@@ -570,7 +570,8 @@ int BPF_PROG(sched_waking, task_t *task)
 		return 0;
 	struct wait *wait = &thread->wait;
 
-	if (!wait->start_ns || (wait->state != SLEEPING && wait->state != UNINTERRUPTIBLE))
+	// What a thread waits for I/O for ends by a completion, which is nobody's.
+	if (!wait->start_ns || (wait->state != SLEEPING && wait->state != UNINTERRUPTIBLE) || wait->reason == IO)
 		return 0;
 	if (bpf_ktime_get_ns() - wait->start_ns < waker_min_ns)
 		return 0;

@@ -235,7 +235,7 @@ fn who_ends_a_sleep_is_seen_and_an_interrupt_is_nobody() {
     for row in &seen.waits {
         if row.end_ns.saturating_sub(row.start_ns) < 15_000_000 || row.state != SchedState::Sleeping as u8 {
             assert!(
-                row.waker_tid == 0 || row.end_ns - row.start_ns >= 1_000_000,
+                row.waker_tid == 0 || row.end_ns - row.start_ns >= 100_000,
                 "{row:?}"
             );
             continue;
