@@ -79,7 +79,7 @@ from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
 from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of, synced_mount_of
 from whodisk.machine.volume_time import VolumeTime, in_volumes
-from whodisk.machine.wakers import Holder, waited_for
+from whodisk.machine.wakers import Holder, other_program
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
@@ -266,7 +266,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = device_of(context, suspect)
     woke = _woke(context, suspect, device)
-    claim = _claim(context, suspect, device, share_of_latency, woke)
+    sleep, holder = _slept_for(context, suspect)
+    claim = _claim(context, suspect, device, woke, (sleep, holder))
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = bunched_p_of(context, suspect)
     # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
@@ -279,11 +280,9 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         1.0, float(slow.latency_ns[chosen].sum())
     )
     remedy, refute = remedy_of(printed, name, part), refute_of(printed, name)
-    sleep = slept_in(context, chosen) if name == "fs" else None
     if sleep is not None and sleep.cause in ADVICE:
         remedy, refute = ADVICE[sleep.cause]
-    holder = _holder(context, chosen, sleep)
-    if holder is not None and sleep is not None and sleep.share >= HELD_BY_ONE_MIN:
+    if holder is not None and sleep is not None and _is_culprit(sleep, holder):
         because = f"process:{holder.name}"
         if sleep.cause not in ADVICE:
             remedy, refute = _remedy_at(holder)
@@ -446,7 +445,11 @@ def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, flo
 
 
 def _claim(
-    context: Context, suspect: Suspect, device: str | None, share_of_latency: float, woke: Woken | None
+    context: Context,
+    suspect: Suspect,
+    device: str | None,
+    woke: Woken | None,
+    slept: tuple[Sleep | None, Holder | None],
 ) -> str:
     slow, chosen = context.slow, suspect.chosen
     name = context.stage(STAGES[suspect.stage])
@@ -470,10 +473,12 @@ def _claim(
     else:
         typically = words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))
         lost = f"{there} in {where} instead of {typically}"
+    if _is_culprit(*slept):
+        lost += f", waiting for {slept[1].name}" if slept[1] is not None else ""
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
-        f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device) if woke is None else _asleep(woke)}"
+        f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device, slept) if woke is None else _asleep(woke)}"
     )
 
 
@@ -540,10 +545,12 @@ def _held(context: Context, suspect: Suspect) -> Ints:
     return np.asarray(held[np.argsort(-slow.stage_excess_ns[held, suspect.stage], kind="stable")], np.int64)
 
 
-def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
+def _meanwhile(
+    context: Context, suspect: Suspect, device: str | None, slept: tuple[Sleep | None, Holder | None]
+) -> str:
     """Whether single requests were late, or all that the device had; of time above the block layer, what threads slept in."""
     if STAGES[suspect.stage] == "fs":
-        return _slept(context, suspect)
+        return _slept(context, suspect, *slept)
     if not device or STAGES[suspect.stage] != "device":
         return ""
     still = stood_still(context, device, suspect.chosen)
@@ -554,18 +561,19 @@ def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
     return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
 
 
-def _holder(context: Context, chosen: Bools, sleep: Sleep | None) -> Holder | None:
-    """The program, not one of those that were slow, which let threads go on that had slept so; None where that is not known."""
+def _slept_for(context: Context, suspect: Suspect) -> tuple[Sleep | None, Holder | None]:
+    """What threads slept in most, above the block layer, and the program, not one of those that were slow, which let them go on; None where that is not known."""
+    if STAGES[suspect.stage] != "fs":
+        return None, None
+    sleep = slept_in(context, suspect.chosen)
     if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
-        return None
-    holder = waited_for(context, chosen, sleep.cause)
-    if holder is None:
-        return None
-    own = context.case.rows(
-        f"SELECT DISTINCT pid, comm FROM waits WHERE tid IN ({', '.join(map(str, np.unique(context.slow.tid[chosen]).tolist()))})"
-    )
-    is_own = any(row["pid"] in holder.pids or row["comm"] == holder.name for row in own)
-    return None if is_own else holder
+        return sleep, None
+    return sleep, other_program(context, suspect.chosen, sleep.cause)
+
+
+def _is_culprit(sleep: Sleep | None, holder: Holder | None) -> bool:
+    """Whether it is mostly that program's doing that they were slow."""
+    return sleep is not None and holder is not None and sleep.share >= HELD_BY_ONE_MIN
 
 
 def _remedy_at(holder: Holder) -> tuple[str, str]:
@@ -575,15 +583,13 @@ def _remedy_at(holder: Holder) -> tuple[str, str]:
     )
 
 
-def _slept(context: Context, suspect: Suspect) -> str:
+def _slept(context: Context, suspect: Suspect, sleep: Sleep | None, holder: Holder | None) -> str:
     """What held operations above the block layer, as far as their threads and the devices show it."""
-    sleep = slept_in(context, suspect.chosen)
     if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
         return ""
     said = (
         f" Their threads {words.slept(sleep.cause)} for {words.percent(min(1.0, sleep.share))} of that time"
     )
-    holder = _holder(context, suspect.chosen, sleep)
     if holder is not None:
         return f"{said}, {words.percent(holder.share)} of it until they were let go on, directly or behind others, by {holder.said(())}."
     busy = busy_meanwhile(context, suspect.chosen)

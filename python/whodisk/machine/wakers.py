@@ -97,18 +97,35 @@ def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> lis
     return _told(context, _joined([*ended, parts]), asked.length_ns)
 
 
-def waited_for(context: Context, chosen: Bools, cause: str) -> Holder | None:
-    """For whom threads slept so during these slow operations, if it was mostly the same one's doing that it lasted; None where that is not known."""
-    tid, begin, end = sample(context, chosen)
+def other_program(context: Context, chosen: Bools, cause: str) -> Holder | None:
+    """The program, not one of those that were slow, for which threads slept so during these slow operations; None where that is not known, or was not mostly
+    the same one."""
+    return _other(context, *sample(context, chosen), (cause,))
+
+
+def other_program_then(context: Context, tid: int, begin_ns: int, end_ns: int) -> Holder | None:
+    """The same of whatever a thread slept in at one time."""
+    at, low, high = (np.array([value], np.int64) for value in (tid, begin_ns, end_ns))
+    return _other(context, at, low, high, ())
+
+
+def _other(
+    context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints, causes: tuple[str, ...]
+) -> Holder | None:
     found: list[tuple[Ints, Ints, Ints]] = []
-    for mine, sleeps in of_threads(context.case, tid, begin, end, (cause,)):
-        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin[mine], end[mine]) > 0
+    for mine, sleeps in of_threads(context.case, tid, begin_ns, end_ns, causes, unseen=True):
+        inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin_ns[mine], end_ns[mine]) > 0
         low, high = sleeps.begin_ns[inside], sleeps.end_ns[inside]
         found.append((np.full(len(low), tid[mine][0], np.int64), low, high))
     if not found:
         return None
     holders = holders_of(context, *(np.concatenate(column) for column in zip(*found, strict=True)))
-    return next((holder for holder in holders if holder.share >= WAKERS_KNOWN_MIN), None)
+    holder = next((holder for holder in holders if holder.share >= WAKERS_KNOWN_MIN), None)
+    if holder is None:
+        return None
+    own = context.case.rows(f"SELECT DISTINCT pid, comm FROM waits WHERE tid IN ({_listed(tid)})")
+    is_own = any(row["pid"] in holder.pids or row["comm"] == holder.name for row in own)
+    return None if is_own else holder
 
 
 def _joined(several: list[_Parts]) -> _Parts:

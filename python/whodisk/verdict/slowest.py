@@ -20,6 +20,7 @@ from whodisk.evidence.fired import fired_of
 from whodisk.evidence.slowest import Episode
 from whodisk.evidence.surroundings import NOTHING, Cause
 from whodisk.findings import Finding, Slowest
+from whodisk.machine.wakers import other_program_then
 from whodisk.reading.views import STAGES
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN, NEXT_RATIO_MIN, has_tail
 from whodisk.verdict.beside import beside_of
@@ -41,6 +42,10 @@ def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
     if cause is NOTHING and episode.stage == "queue":
         ahead = ahead_of(context, episode)
         said, certain = (said, certain) if ahead is None else (ahead.said, True)
+    if cause.state == "blocked" and cause.certain:
+        holder = other_program_then(context, episode.tid, episode.start_ns, episode.end_ns)
+        if holder is not None:
+            said = f"it waited for {holder.name}: {said}"
     if episode.stage == "device" and (cause is NOTHING or cause.state == "flush"):
         beside = beside_of(context, episode)
         if beside is not None and cause is NOTHING:
