@@ -131,7 +131,7 @@ read_ahead_kb = 1024
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_settings_are_put_back(whodisk: Run, work: Path, loop: str, number: signal.Signals) -> None:
     before = read_ahead(loop)
     (work / "e.toml").write_text(SLEEPS.replace("{device}", loop), encoding="utf-8")

@@ -18,12 +18,9 @@ ATTEMPTS = 3
 
 
 SHORT = [row for row in ROWS if row.place in row.fault.short_places]
-#: One of each controller. The slow disk, the stopped submitter and a
+#: One of the two controllers. The slow disk, the stopped submitter and a
 #: healthy disk are in the demo, the CPU hog in `test_cpu.py`; the rest comes with `make test-long`.
-EACH_TIME = {
-    "io-limit/memory",
-    "cpu-limit/memory",
-}
+EACH_TIME = {"cpu-limit/memory"}
 
 
 @pytest.mark.root
