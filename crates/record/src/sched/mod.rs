@@ -24,8 +24,7 @@
 //! # Who woke it
 //!
 //! Of a sleep of 100 us or more that is not for I/O the thread that ended it is recorded, from `sched_waking`, which comes where the waker runs. A stack
-//! with an interrupt's entry, or with the function that runs softirqs, says that whoever ran there was interrupted, and woke nobody: then no one is
-//! named. Exceptions enter the kernel at the same place, so a thread that wakes another one out of a page fault is not named either.
+//! with an interrupt's entry says that whoever ran there was interrupted, and woke nobody: then no one is named. Exceptions enter the kernel at the same place, so a thread that wakes another one out of a page fault is not named either.
 //!
 //! # Devices that are software
 //!
@@ -58,9 +57,8 @@ const STACK_PAUSE_NS: u64 = 1_000_000;
 /// Who ended a shorter sleep is not looked at: that takes about as long as a look at the sleeper's stack.
 const WAKER_MIN_NS: u64 = 100_000;
 
-/// Where interrupts enter the kernel, and the function that runs softirqs, by its names of several versions.
+/// Where interrupts enter the kernel.
 const IRQ_ENTRY: [&str; 2] = ["__irqentry_text_start", "__irqentry_text_end"];
-const SOFTIRQ: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 
 const SCOPE: &str = "threads that submit I/O and never sleep for it";
 const DESCENDANTS: &str = "waits of the command's descendants before their first I/O";
@@ -102,8 +100,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         sched_by::WBT,
         sched_by::IO_COST,
     ];
-    let symbols =
-        host::kernel_symbols(&[&names[..], &SERVING_WORK[..], &IRQ_ENTRY[..], &SOFTIRQ[..]].concat());
+    let symbols = host::kernel_symbols(&[&names[..], &SERVING_WORK[..], &IRQ_ENTRY[..]].concat());
     let servers = case::servers::of_this_host();
     let sched = Sched {
         symbols,
@@ -148,7 +145,6 @@ impl Design for Sched {
         let symbol = |name: &str| self.symbols.get(name).copied().unwrap_or(0);
         let end = |begin: u64| Functions::of_kernel().end(begin);
         let (wbt, cost) = (symbol(sched_by::WBT), symbol(sched_by::IO_COST));
-        let softirq = SOFTIRQ.into_iter().map(symbol).find(|at| *at != 0).unwrap_or(0);
         let mut servers = [0_u8; 4 * SERVERS_MAX];
         for (place, pid) in servers.chunks_exact_mut(4).zip(&self.servers) {
             place.copy_from_slice(&pid.to_ne_bytes());
@@ -173,8 +169,6 @@ impl Design for Sched {
             .global("waker_min_ns", WAKER_MIN_NS.to_ne_bytes())
             .global("irqentry_text_start", symbol(IRQ_ENTRY[0]).to_ne_bytes())
             .global("irqentry_text_end", symbol(IRQ_ENTRY[1]).to_ne_bytes())
-            .global("softirq_start", softirq.to_ne_bytes())
-            .global("softirq_end", end(softirq).to_ne_bytes())
     }
 
     /// Workers of the kernel are looked at only where they serve a device.

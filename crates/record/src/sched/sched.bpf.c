@@ -36,8 +36,6 @@ const volatile u64 cost_end = 0;
 const volatile u64 waker_min_ns = 100000;   // who ended shorter sleeps is not looked at
 const volatile u64 irqentry_text_start = 0; // where interrupts enter the kernel (linker section .irqentry.text); 0 = not known
 const volatile u64 irqentry_text_end = 0;
-const volatile u64 softirq_start = 0; // the function that runs softirqs
-const volatile u64 softirq_end = 0;
 
 #define SERVERS_MAX 16
 const volatile s32 servers[SERVERS_MAX]; // processes that serve storage from user space; the rest is 0
@@ -540,7 +538,8 @@ static __always_inline u64 slept_at(task_t *task)
 	return bpf_get_task_stack((void *)task, frames, sizeof(frames), 0) < 0 ? 0 : frames[0];
 }
 
-// Whether what runs on this CPU was called by an interrupt: then its task is anybody.
+// Whether what runs on this CPU was called by an interrupt: then its task is anybody. A softirq that a thread runs itself is mostly its own doing: what it
+// sends over the loopback interface wakes its receiver there.
 static __noinline bool in_interrupt(void *ctx)
 {
 	struct waker_stack *stack = &waker_stacks[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
@@ -551,7 +550,7 @@ static __noinline bool in_interrupt(void *ctx)
 
 		if ((long)(i * sizeof(u64)) >= bytes)
 			break;
-		if ((frame >= irqentry_text_start && frame < irqentry_text_end) || (frame >= softirq_start && frame < softirq_end))
+		if (frame >= irqentry_text_start && frame < irqentry_text_end)
 			return 1;
 	}
 	// Without a stack nothing is known.
