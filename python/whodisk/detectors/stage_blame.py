@@ -7,6 +7,7 @@ those, if a person gives another case or an expectation.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -266,8 +267,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = device_of(context, suspect)
     woke = _woke(context, suspect, device)
-    sleep, holder = _slept_for(context, suspect)
-    claim = _claim(context, suspect, device, woke, (sleep, holder))
+    slept = _slept_for(context, suspect)
+    claim = _claim(context, suspect, device, woke, slept)
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = bunched_p_of(context, suspect)
     # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
@@ -280,12 +281,11 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         1.0, float(slow.latency_ns[chosen].sum())
     )
     remedy, refute = remedy_of(printed, name, part), refute_of(printed, name)
-    if sleep is not None and sleep.cause in ADVICE:
-        remedy, refute = ADVICE[sleep.cause]
-    if holder is not None and sleep is not None and _is_culprit(sleep, holder):
-        because = f"process:{holder.name}"
-        if sleep.cause not in ADVICE:
-            remedy, refute = _remedy_at(holder)
+    if slept is not None and slept.culprit is not None:
+        because = f"process:{slept.culprit.name}"
+        remedy, refute = _remedy_at(slept.culprit)
+    if slept is not None and slept.sleep.cause in ADVICE:
+        remedy, refute = ADVICE[slept.sleep.cause]
     volume = _in_volume(context, suspect)
     if volume is not None:
         because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME
@@ -449,7 +449,7 @@ def _claim(
     suspect: Suspect,
     device: str | None,
     woke: Woken | None,
-    slept: tuple[Sleep | None, Holder | None],
+    slept: _HeldAsleep | None,
 ) -> str:
     slow, chosen = context.slow, suspect.chosen
     name = context.stage(STAGES[suspect.stage])
@@ -473,8 +473,8 @@ def _claim(
     else:
         typically = words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))
         lost = f"{there} in {where} instead of {typically}"
-    if _is_culprit(*slept):
-        lost += f", waiting for {slept[1].name}" if slept[1] is not None else ""
+    if slept is not None and slept.culprit is not None:
+        lost += f", waiting for {slept.culprit.name}"
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
@@ -545,12 +545,10 @@ def _held(context: Context, suspect: Suspect) -> Ints:
     return np.asarray(held[np.argsort(-slow.stage_excess_ns[held, suspect.stage], kind="stable")], np.int64)
 
 
-def _meanwhile(
-    context: Context, suspect: Suspect, device: str | None, slept: tuple[Sleep | None, Holder | None]
-) -> str:
+def _meanwhile(context: Context, suspect: Suspect, device: str | None, slept: _HeldAsleep | None) -> str:
     """Whether single requests were late, or all that the device had; of time above the block layer, what threads slept in."""
     if STAGES[suspect.stage] == "fs":
-        return _slept(context, suspect, *slept)
+        return _slept(context, suspect, slept)
     if not device or STAGES[suspect.stage] != "device":
         return ""
     still = stood_still(context, device, suspect.chosen)
@@ -561,19 +559,26 @@ def _meanwhile(
     return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
 
 
-def _slept_for(context: Context, suspect: Suspect) -> tuple[Sleep | None, Holder | None]:
-    """What threads slept in most, above the block layer, and the program, not one of those that were slow, which let them go on; None where that is not known."""
-    if STAGES[suspect.stage] != "fs":
-        return None, None
-    sleep = slept_in(context, suspect.chosen)
-    if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
-        return sleep, None
-    return sleep, other_program(context, suspect.chosen, sleep.cause)
+@dataclass(frozen=True)
+class _HeldAsleep:
+    """What threads slept in most, above the block layer, and the program, not one of those that were slow, which let them go on, where that is known."""
+
+    sleep: Sleep
+    holder: Holder | None
+
+    @property
+    def culprit(self) -> Holder | None:
+        """That program, if it is mostly its doing that they were slow."""
+        return self.holder if self.sleep.share >= HELD_BY_ONE_MIN else None
 
 
-def _is_culprit(sleep: Sleep | None, holder: Holder | None) -> bool:
-    """Whether it is mostly that program's doing that they were slow."""
-    return sleep is not None and holder is not None and sleep.share >= HELD_BY_ONE_MIN
+def _slept_for(context: Context, suspect: Suspect) -> _HeldAsleep | None:
+    """None where it was another stage, or nobody looked at sleeps."""
+    sleep = slept_in(context, suspect.chosen) if STAGES[suspect.stage] == "fs" else None
+    if sleep is None:
+        return None
+    told = sleep.share >= ASLEEP_TOLD_MIN
+    return _HeldAsleep(sleep, other_program(context, suspect.chosen, sleep.cause) if told else None)
 
 
 def _remedy_at(holder: Holder) -> tuple[str, str]:
@@ -583,10 +588,11 @@ def _remedy_at(holder: Holder) -> tuple[str, str]:
     )
 
 
-def _slept(context: Context, suspect: Suspect, sleep: Sleep | None, holder: Holder | None) -> str:
+def _slept(context: Context, suspect: Suspect, slept: _HeldAsleep | None) -> str:
     """What held operations above the block layer, as far as their threads and the devices show it."""
-    if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
+    if slept is None or slept.sleep.share < ASLEEP_TOLD_MIN:
         return ""
+    sleep, holder = slept.sleep, slept.holder
     said = (
         f" Their threads {words.slept(sleep.cause)} for {words.percent(min(1.0, sleep.share))} of that time"
     )
