@@ -1395,6 +1395,15 @@ TRUTHS: dict[str, Truth] = {
         name="fs",
         because_of="process:backup",
     ),
+    "held_by_backup_rarely": Truth(
+        "outliers",
+        True,
+        holders.held_by_backup_rarely,
+        status="slow",
+        kind="stage",
+        name="fs",
+        because_of="process:backup",
+    ),
     "held_by_own_thread": Truth(
         "stage_blame", True, holders.held_by_own_thread, status="slow", kind="stage", name="fs", nobody=True
     ),

@@ -11,14 +11,18 @@ from tests.synth import SYSCALL_ID_BASE, write_case
 
 US, MS = 1_000, 1_000_000
 PID, FIRST, SECOND = 70, 71, 72
-EPISODES, SECONDS = 25, 5
+EPISODES, RARE, SECONDS = 25, 2, 5
+#: Width of the logarithm of ordinary latencies: narrow, and with a tail of its own.
+NARROW, WIDE = 0.2, 0.9
 
 
-def _locked(seed: int, path: Path, waker: str, waker_pid: int) -> Path:
+def _locked(
+    seed: int, path: Path, waker: str, waker_pid: int, episodes: int = EPISODES, width: float = NARROW
+) -> Path:
     """Two threads write 4 KiB each millisecond. Now and then the first waits for the lock that `waker` holds, and the second behind the first."""
     rng = np.random.default_rng([seed, 91])
-    held_ns = rng.uniform(15, 30, EPISODES) * MS
-    moments = (np.arange(EPISODES) + rng.uniform(0.2, 0.6, EPISODES)) * (SECONDS * 1000 / EPISODES) * MS
+    held_ns = rng.uniform(15, 30, episodes) * MS
+    moments = (np.arange(episodes) + rng.uniform(0.2, 0.6, episodes)) * (SECONDS * 1000 / episodes) * MS
     waits: list[dict[str, Any]] = []
     start, latency, tid = [], [], []
     for thread, lag_ns in ((FIRST, 0), (SECOND, 40 * US)):
@@ -31,8 +35,8 @@ def _locked(seed: int, path: Path, waker: str, waker_pid: int) -> Path:
         late = (moments + lag_ns).astype(np.int64)
         slept = held_ns.astype(np.int64)
         start += [begin, late]
-        latency += [rng.lognormal(np.log(8 * US), 0.2, len(begin)).astype(np.int64), slept + 9 * US]
-        tid += [np.full(len(begin) + EPISODES, thread)]
+        latency += [rng.lognormal(np.log(8 * US), width, len(begin)).astype(np.int64), slept + 9 * US]
+        tid += [np.full(len(begin) + episodes, thread)]
         woke = (waker, waker_pid, waker_pid) if thread == FIRST else ("mail", PID, FIRST)
         waits += [
             {
@@ -71,6 +75,11 @@ def _locked(seed: int, path: Path, waker: str, waker_pid: int) -> Path:
 def held_by_backup(seed: int, path: Path) -> Path:
     """Another program holds the lock: the first thread waits for it, the second behind the first."""
     return _locked(seed, path, "backup", 90)
+
+
+def held_by_backup_rarely(seed: int, path: Path) -> Path:
+    """The same, but only twice, and other writes have a tail, too: nothing but the length of these tells them from it."""
+    return _locked(seed, path, "backup", 90, RARE, WIDE)
 
 
 def held_by_own_thread(seed: int, path: Path) -> Path:

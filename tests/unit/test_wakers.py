@@ -94,7 +94,7 @@ def test_what_a_holder_sleeps_in_its_calls_belongs_to_the_call(tmp_path: Path) -
         sleep(CLIENT, 10, 30, "fcntl_setlk", HOLDER),
         sleep(HOLDER, 12, 28, "jbd2_log_wait_commit", KERNEL),
     ]
-    (only,) = asked(tmp_path / "x.case", waits, [(HOLDER, 11.0, 29.0, "sync")])
+    (only,) = asked(tmp_path / "x.case", waits, [(HOLDER, 5.0, 5.1, "read"), (HOLDER, 11.0, 29.0, "sync")])
     assert only.name == "backup" and only.share == pytest.approx(1.0)
     assert dict(only.did) == pytest.approx({"was in syncs": 0.9, "ran": 0.1})
 
@@ -102,6 +102,14 @@ def test_what_a_holder_sleeps_in_its_calls_belongs_to_the_call(tmp_path: Path) -
 def test_who_was_not_recorded_did_nothing_that_is_known(tmp_path: Path) -> None:
     (only,) = asked(tmp_path / "x.case", [sleep(CLIENT, 10, 30, "fcntl_setlk", HOLDER)])
     assert (only.did, only.said(())) == ((), "backup (process 90)")
+
+
+def test_before_its_first_record_a_thread_did_nothing_that_is_known(tmp_path: Path) -> None:
+    """As who thaws a file system was started for that."""
+    waits = [sleep(CLIENT, 10, 30, "percpu_rwsem_wait", HOLDER), sleep(HOLDER, 28, 29, "ext4_commit_super")]
+    (only,) = asked(tmp_path / "x.case", waits)
+    assert dict(only.did) == pytest.approx({"slept in ext4_commit_super": 0.05, "ran": 0.05})
+    assert only.said(()) == "backup (process 90)"
 
 
 @pytest.mark.parametrize("waker", [None, KERNEL])

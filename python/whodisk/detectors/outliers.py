@@ -32,6 +32,7 @@ from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_names
+from whodisk.machine.wakers import Holder, other_program_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools
 
@@ -56,6 +57,8 @@ class Group:
     device: str
     cause: Cause
     episodes: list[Episode]
+    #: The program, not one of those that were held, for which their threads slept, where that is known.
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,7 @@ def grouped(chosen: list[tuple[Episode, Cause]]) -> list[Group]:
 
 def _candidate(context: Context, group: Group, asked: Asked | None) -> Candidate:
     """`asked` is the question that these operations answer; None: they stand apart."""
+    group = replace(group, holder=_holder(context, group))
     longest = max(group.episodes, key=lambda e: e.latency_ns)
     # All operations of these episodes, each of which waited for the same thing; their longest show where.
     held = np.array([ns for e in group.episodes for ns in e.each_ns])
@@ -272,6 +276,14 @@ FROM judged WHERE layer = '{context.layer}' AND latency_ns >= {least_ns} AND op_
     )
 
 
+def _holder(context: Context, group: Group) -> Holder | None:
+    """The other program that let the threads of these go on, which slept for it above the block layer."""
+    if group.stage != "fs" or group.cause.state != "blocked" or not group.cause.certain:
+        return None
+    tid, begin, end = columns_of(group.episodes, "tid", "start_ns", "end_ns")
+    return other_program_of(context, tid, begin, end, group.cause.who)
+
+
 def _whole_ns(context: Context, group: Group) -> float:
     """What a loss is a part of: the time of all operations; of silences, which lie between them, that of their threads."""
     latency_ns = context.survey.latency_ns
@@ -304,6 +316,8 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     if group.stage == "app" and context.layer == "app" and context.case.program is not None:
         # Between its calls on storage a program does what it does: nobody is accused of it.
         return Culprit("saturation", f"{context.case.program} itself", "stage:app")
+    if group.holder is not None:
+        return Culprit("stage", context.stage(group.stage), f"process:{group.holder.name}")
     device = group.device or _only_device(context, group)
     return Culprit("stage", context.stage(group.stage), f"device:{device}" if device else None)
 
@@ -374,7 +388,8 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
             if len(group.episodes) == 1
             else "; what held them there was not observed"
         )
-    return f"{number} took {took} {others}, {where}{why}."
+    let_go = f", {group.holder.let_go('it was')}" if group.holder is not None else ""
+    return f"{number} took {took} {others}, {where}{why}{let_go}."
 
 
 def _number(group: Group, noun: str, plural: str) -> str:
@@ -426,6 +441,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Compare with operations that make as many requests: if they take far less time, it was not the work."
     if group.cause.certain and group.cause.who in ADVICE:
         return ADVICE[group.cause.who][1]
+    if group.holder is not None:
+        return group.holder.refute
     name = context.stage(group.stage)
     return (
         f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
@@ -447,6 +464,8 @@ def _remedy(group: Group) -> str:
         return "The program made this work, and the file system chooses when to do it. Write fewer bytes, or sync earlier, or try another file system."
     if group.cause.certain and group.cause.who in ADVICE:
         return ADVICE[group.cause.who][0]
+    if group.holder is not None:
+        return group.holder.remedy
     if state == "trouble":
         return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
     number = sum(max(1, len(e.each_ns)) for e in group.episodes)

@@ -283,7 +283,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     remedy, refute = remedy_of(printed, name, part), refute_of(printed, name)
     if slept is not None and slept.culprit is not None:
         because = f"process:{slept.culprit.name}"
-        remedy, refute = _remedy_at(slept.culprit)
+        remedy, refute = slept.culprit.remedy, slept.culprit.refute
     if slept is not None and slept.sleep.cause in ADVICE:
         remedy, refute = ADVICE[slept.sleep.cause]
     volume = _in_volume(context, suspect)
@@ -581,13 +581,6 @@ def _slept_for(context: Context, suspect: Suspect) -> _HeldAsleep | None:
     return _HeldAsleep(sleep, other_program(context, suspect.chosen, sleep.cause) if told else None)
 
 
-def _remedy_at(holder: Holder) -> tuple[str, str]:
-    return (
-        f"Look at what {holder.name} ({words.processes(holder.pids)}) does while others wait for it, and whether it can do so at another time, or in shorter pieces.",
-        f"Repeat without {holder.name}: if as many operations are slow, it was not {holder.name} that they waited for.",
-    )
-
-
 def _slept(context: Context, suspect: Suspect, slept: _HeldAsleep | None) -> str:
     """What held operations above the block layer, as far as their threads and the devices show it."""
     if slept is None or slept.sleep.share < ASLEEP_TOLD_MIN:
@@ -597,7 +590,7 @@ def _slept(context: Context, suspect: Suspect, slept: _HeldAsleep | None) -> str
         f" Their threads {words.slept(sleep.cause)} for {words.percent(min(1.0, sleep.share))} of that time"
     )
     if holder is not None:
-        return f"{said}, {words.percent(holder.share)} of it until they were let go on, directly or behind others, by {holder.said(())}."
+        return f"{said}, {holder.let_go()}."
     busy = busy_meanwhile(context, suspect.chosen)
     if busy is None or busy.in_flight < BUSY_TOLD_MIN:
         return said + "."

@@ -40,7 +40,7 @@ class Holder:
     tids: tuple[int, ...]
     #: Part of the sleeps' time.
     share: float
-    #: What they did then, and for which part of it; the longest first. Nothing where that was not recorded.
+    #: What they did then, and for which part of it; the longest first. Nothing of time in which nothing was recorded of them: they may not have been there.
     did: tuple[tuple[str, float], ...]
     #: The one of them that was waited for longest, and which part of the time that was.
     first: tuple[int, float]
@@ -49,6 +49,20 @@ class Holder:
     def is_idle(self) -> bool:
         """Whether they mostly slept until something came from outside: those behind them had nothing to do, either."""
         return bool(self.did) and self.did[0][0] in {_slept(cause) for cause in words.AS_WHEN_IDLE}
+
+    def let_go(self, whom: str = "they were") -> str:
+        """Continues a sentence on the sleeps of others."""
+        return f"{words.percent(self.share)} of it until {whom} let go on, directly or behind others, by {self.said(())}"
+
+    @property
+    def remedy(self) -> str:
+        """What whoever waits for it can do."""
+        return f"Look at what {self.name} ({words.processes(self.pids)}) does while others wait for it, and whether it can do so at another time, or in shorter pieces."
+
+    @property
+    def refute(self) -> str:
+        """What would show that it was not waited for."""
+        return f"Repeat without {self.name}: if as many operations are slow, it was not {self.name} that they waited for."
 
     def said(self, own: tuple[int, ...]) -> str:
         """``backup (process 41), which was in syncs for 93 % of that``; `own` are the processes of those who waited."""
@@ -100,18 +114,19 @@ def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> lis
 def other_program(context: Context, chosen: Bools, cause: str) -> Holder | None:
     """The program, not one of those that were slow, for which threads slept so during these slow operations; None where that is not known, or was not mostly
     the same one."""
-    return _other(context, *sample(context, chosen), (cause,))
+    return other_program_of(context, *sample(context, chosen), cause)
 
 
 def other_program_then(context: Context, tid: int, begin_ns: int, end_ns: int) -> Holder | None:
     """The same of whatever a thread slept in at one time."""
     at, low, high = (np.array([value], np.int64) for value in (tid, begin_ns, end_ns))
-    return _other(context, at, low, high, ())
+    return other_program_of(context, at, low, high)
 
 
-def _other(
-    context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints, causes: tuple[str, ...]
+def other_program_of(
+    context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints, *causes: str
 ) -> Holder | None:
+    """The same of threads at times, an array element each; without causes, of whatever they slept in."""
     found: list[tuple[Ints, Ints, Ints]] = []
     for mine, sleeps in of_threads(context.case, tid, begin_ns, end_ns, causes, unseen=True):
         inside = overlap(sleeps.begin_ns, sleeps.end_ns, begin_ns[mine], end_ns[mine]) > 0
@@ -139,12 +154,13 @@ def _joined(several: list[_Parts]) -> _Parts:
 def _split(context: Context, parts: _Parts, *, in_calls: bool) -> tuple[_Parts, _Parts]:
     """What of these parts is the threads' own, and the sleeps in them that another thread ended, for that one.
 
-    A thread that sleeps in a call on storage is in that call, whoever ends its sleep, unless such sleeps are what is asked for (`in_calls`).
+    A thread that sleeps in a call on storage until the kernel goes on is in that call, unless such sleeps are what is asked for (`in_calls`); one that sleeps there
+    for another program's thread is behind that one, as in a queue for a lock.
     """
     rows = context.case.arrays(
-        f"""SELECT tid, waker_tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+        f"""SELECT tid, waker_tid, coalesce(waker, '') AS waker, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
 WHERE state = 'blocked' AND waker_tid IS NOT NULL AND tid IN ({_listed(parts.tid)})
-  AND start_ns < {int(parts.end_ns.max())} AND start_ns + duration_ns > {int(parts.begin_ns.min())} ORDER BY 1, 3"""
+  AND start_ns < {int(parts.end_ns.max())} AND start_ns + duration_ns > {int(parts.begin_ns.min())} ORDER BY tid, begin_ns"""
     )
     tid, waker, begin, end = (
         rows[name].astype(np.int64) for name in ("tid", "waker_tid", "begin_ns", "end_ns")
@@ -154,6 +170,9 @@ WHERE state = 'blocked' AND waker_tid IS NOT NULL AND tid IN ({_listed(parts.tid
         within = np.unique(
             np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
         )
+        names = rows["waker"].astype(str)
+        kernel = [name for name in np.unique(names[within]).tolist() if is_kernel_thread(context.case, name)]
+        within = within[np.isin(names[within], kernel)]
         held = within[_in_calls(context, _Parts(tid[within], begin[within], end[within]))]
         waker[held] = 0
     own: list[tuple[int, int, int]] = []
@@ -236,14 +255,19 @@ WHERE waker_tid IN ({_listed(parts.tid)}) GROUP BY 1"""
 
 
 def _did(context: Context, parts: _Parts) -> tuple[tuple[str, float], ...]:
-    """What threads did in these parts of time; where several waited for one of them at once, it counts once. Nothing of threads that were not recorded."""
-    if not _recorded(context, parts.tid):
-        return ()
+    """What threads did in these parts of time; where several waited for one of them at once, it counts once. Nothing of what was before a thread's first
+    record: who thaws a file system was started for that."""
+    first_ns = _first_ns(context, parts.tid)
     sums: dict[str, float] = defaultdict(float)
+    whole_ns = 0.0
     for thread in np.unique(parts.tid).tolist():
         mine = parts.tid == thread
         low, high = disjoint(parts.begin_ns[mine], parts.end_ns[mine])
+        whole_ns += float((high - low).sum())
+        low = np.minimum(np.maximum(low, first_ns.get(thread, np.inf)), high)
         free_ns = float((high - low).sum())
+        if free_ns <= 0:
+            continue
         taken = np.zeros(0), np.zeros(0)
         for what, begin, end in _doings(context, thread, float(low.min()), float(high.max())):
             # A sleep in a call belongs to the call, which comes first.
@@ -253,17 +277,21 @@ def _did(context: Context, parts: _Parts) -> tuple[tuple[str, float], ...]:
             sums[what] += left_before_ns - left_ns
             taken = both
         sums[RAN] += free_ns - float(overlap(low, high, *taken).sum())
-    whole = max(1.0, sum(sums.values()))
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    return tuple((what, ns / whole) for what, ns in ordered if ns > 0)
+    return tuple((what, ns / whole_ns) for what, ns in ordered if ns > 0)
 
 
-def _recorded(context: Context, tid: Ints) -> bool:
-    tables = ["waits", *(["syscall_ops"] if "syscall" in context.case.layers else [])]
-    return any(
-        context.case.rows(f"SELECT tid FROM {table} WHERE tid IN ({_listed(tid)}) LIMIT 1")
-        for table in tables
-    )
+def _first_ns(context: Context, tid: Ints) -> dict[int, float]:
+    """Thread -> its first call or wait; without those that have none."""
+    first: dict[int, float] = {}
+    for table in ("waits", *(["syscall_ops"] if "syscall" in context.case.layers else [])):
+        rows = context.case.rows(
+            f"SELECT tid, min(start_ns) AS first_ns FROM {table} WHERE tid IN ({_listed(tid)}) GROUP BY 1"
+        )
+        for row in rows:
+            at = int(row["tid"] or 0)
+            first[at] = min(first.get(at, np.inf), float(row["first_ns"] or 0))
+    return first
 
 
 def _slept(cause: str) -> str:
