@@ -18,14 +18,25 @@ COMMITS = 2000
 APP_BASE, CALL_BASE = 1 << 56, 2 << 56
 
 
-def database(path: Path, slow: dict[int, int], in_sync: bool, **workload: Any) -> Path:
-    """Commits one every 4 ms, each one sync of the log; `slow` gives some another length, in the sync or in the program."""
+def database(
+    path: Path,
+    slow: dict[int, int],
+    in_sync: bool,
+    clients: int = 1,
+    asleep: list[int] | None = None,
+    **workload: Any,
+) -> Path:
+    """Commits one every 4 ms, by turns of the clients, each one sync of the log; `slow` gives some another length, in the sync or in the program; those `asleep`
+    have no sync and wait for the one before, until 1.1 ms after their start."""
     rng = np.random.default_rng(7)
     start = np.arange(COMMITS, dtype=np.int64) * 4 * MS
     app = np.full(COMMITS, 100_000, np.int64)
     sync = rng.integers(90_000, 110_000, COMMITS)
     for number, length in slow.items():
         (sync if in_sync else app)[number] = length
+    child = np.arange(COMMITS)
+    for number in asleep or ():
+        child[number], sync[number] = number - 1, MS
     stages = {
         "runqueue_ns": 0,
         "unknown_ns": 0,
@@ -34,7 +45,7 @@ def database(path: Path, slow: dict[int, int], in_sync: bool, **workload: Any) -
         "reap_ns": 0,
         "throttle_ns": 0,
     }
-    thread = {"pid": 40, "tid": 41, "comm": "db", "flags": 0}
+    thread = {"pid": 40, "tid": 41 + np.arange(COMMITS) % clients, "comm": "db", "flags": 0}
     return write_case(
         path,
         app={
@@ -61,7 +72,7 @@ def database(path: Path, slow: dict[int, int], in_sync: bool, **workload: Any) -
         },
         links={
             "parent_id": APP_BASE + np.arange(COMMITS),
-            "child_id": CALL_BASE + np.arange(COMMITS),
+            "child_id": CALL_BASE + child,
         },
         meta={"workload": {"program": "postgresql", **workload}},
     )
@@ -91,3 +102,14 @@ def test_a_pause_that_the_program_logged_is_its_own(tmp_path: Path) -> None:
     assert verdict.slowest[0].stage == "app"
     unlogged = solve(database(tmp_path / "unlogged", slow, False))
     assert "JVM" not in unlogged.slowest[0].what
+
+
+def test_a_commit_that_slept_for_another_ones_sync_says_so(tmp_path: Path) -> None:
+    """Each second commit is another client's; those after a long sync (10 of 5.1 ms) sleep until it is done (1.1 ms), and make none of their own."""
+    slow = dict.fromkeys(range(500, 520, 2), 5 * MS)
+    path = database(tmp_path / "case", slow, True, clients=2, asleep=[number + 1 for number in slow])
+    (told,) = own_work(Case(path))
+    assert told == (
+        "The slowest 1 % of commits (20) spent 80.6 % in syncs of the write-ahead log and 17.7 % in syncs of the write-ahead log "
+        "by another one, for which they slept."
+    )

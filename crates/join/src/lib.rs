@@ -3,7 +3,7 @@
 //! [`seal`] turns a recorded (or crashed) case into Parquet. Inside:
 //! * `sealing`: the case's directory and `case.json`;
 //! * `pipeline`, `block_side`, `app_side`: the two passes, from raw rows to sealed rows;
-//! * `syscalls`: operations of programs, their requests and stages; `own_side`: what the programs say themselves;
+//! * `syscalls`: operations of programs, their requests and stages; `own_side`: what the programs say themselves, `peers`: where these waited for each other;
 //! * `beside`: tables beside the operations; `files`: names of files;
 //! * `volumes`: bios of stacked devices, and the requests below them;
 //! * `stages`: where the time of one operation went; pure arithmetic;
@@ -29,6 +29,7 @@ mod journals;
 mod kernel;
 mod merges;
 mod own_side;
+mod peers;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;

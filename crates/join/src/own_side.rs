@@ -1,16 +1,17 @@
 //! Operations as a program itself saw them: tied to the system calls of their thread, which say where their time went, or to those of the
-//! server that did them ([`crate::served`]).
+//! server that did them ([`crate::served`]), and to those of others of them that they slept for ([`crate::peers`]).
 //!
 //! They are taken up along with the system calls, in order of start. One is written when every call that began before it
 //! ended has been written.
-use crate::beside::text;
+use crate::beside::{end_of, text};
+use crate::peers::{Behind, Peers};
 use crate::pipeline::Out;
 use crate::served::{self, Served};
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::spans::Spans;
 use crate::stream::Stream;
 use crate::syscalls::timeline::{Stretch, Timeline};
-use case::rows::{OwnRow, SyscallRow};
+use case::rows::{OwnRow, SchedRow, SyscallRow};
 use case::schema::{flags, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 use std::cmp::Reverse;
@@ -122,6 +123,7 @@ pub(crate) struct OwnSide<'a> {
     /// Of those held, what nothing can come for any more.
     complete: BTreeSet<u64>,
     threads: HashMap<i32, Thread>,
+    peers: Peers,
     next_number: u64,
     /// System calls were recorded.
     calls_watched: bool,
@@ -147,6 +149,7 @@ impl<'a> OwnSide<'a> {
             ending: BinaryHeap::new(),
             complete: BTreeSet::new(),
             threads: HashMap::new(),
+            peers: Peers::default(),
             next_number: 0,
             calls_watched,
             sched_watched,
@@ -184,6 +187,7 @@ impl<'a> OwnSide<'a> {
             ambiguous: Vec::new(),
         };
         self.held.insert(number, held);
+        self.peers.add(&row);
         self.by_tid.entry(row.tid).or_default().insert(number, &row);
         self.ending.push(Reverse((row.end_ns, number, row.tid)));
         self.next_number += 1;
@@ -197,6 +201,22 @@ impl<'a> OwnSide<'a> {
         }
     }
 
+    /// A thread waited; one that never went on again waited until `recording_end_ns`.
+    pub(crate) fn wait(&mut self, row: &SchedRow, recording_end_ns: u64) {
+        let asked_from_ns = self.asked_from_ns();
+        self.peers.wait(row, end_of(row, recording_end_ns), asked_from_ns);
+    }
+
+    /// No operation that is still to be written began before.
+    fn asked_from_ns(&self) -> u64 {
+        let of_held = self.held.first_key_value().map(|(_, held)| held.row.start_ns);
+        of_held
+            .into_iter()
+            .chain(self.peek_ns())
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
     /// A system call of a thread, when it is written, and the file that it works on.
     pub(crate) fn call(
         &mut self,
@@ -205,14 +225,19 @@ impl<'a> OwnSide<'a> {
         out: &mut Out,
         call: impl FnOnce() -> Call,
     ) {
-        let Some(lane) = self.by_tid.get(&raw.tid) else {
+        if !self.by_tid.contains_key(&raw.tid) {
             return self.call_of_server(raw, file, out, call);
-        };
+        }
         self.threads.entry(raw.tid).or_insert_with(|| Thread {
             pid: raw.pid,
             comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
         });
         let call = call();
+        let asked_from_ns = self.asked_from_ns();
+        self.peers.call(raw.tid, &call, asked_from_ns);
+        let Some(lane) = self.by_tid.get(&raw.tid) else {
+            return;
+        };
         for number in lane.around(call.start_ns, call.end_ns) {
             let held = self.held.get_mut(&number);
             let meanwhile =
@@ -334,11 +359,22 @@ impl<'a> OwnSide<'a> {
                 kind: LinkKind::WaitsFor,
             })?;
         }
+        let behind = self.peers.behind(row.tid, row.submit_ns, row.end_ns);
+        for (child_id, _, _) in &behind.calls {
+            out.link(&LinkRow {
+                parent_id: op_id,
+                child_id: *child_id,
+                // None of its own.
+                bytes: 0,
+                kind: LinkKind::WaitsFor,
+            })?;
+        }
         let known = self.calls_watched && row.tid != 0;
         if known && (self.served.is_none() || !op.calls.is_empty()) {
             out.counts.joined += 1;
         }
-        let mut devices = op.calls.iter().filter_map(|call| call.device);
+        let own = op.calls.iter().filter_map(|call| call.device);
+        let mut devices = own.chain(behind.calls.iter().filter_map(|(_, device, _)| *device));
         let first = devices.next();
         let device = first.filter(|device| devices.all(|other| other == *device));
         let thread = self.threads.get(&row.tid);
@@ -348,7 +384,7 @@ impl<'a> OwnSide<'a> {
             latency_ns: (row.end_ns - row.start_ns) as i64,
             open: false,
             op: Op::from_raw(row.op).unwrap_or(Op::Other),
-            flags: op.calls.iter().fold(0, |bits, call| bits | call.flags) & flags::FLUSH | wbt_of(&op.calls),
+            flags: flags_of(op, &behind),
             host: out.host,
             device: device.map(|device| out.device(device)),
             file: None,
@@ -365,14 +401,14 @@ impl<'a> OwnSide<'a> {
             vector: None,
             error: row.error,
             weight: 1.0,
-            stages: self.stages(op, known),
+            stages: self.stages(op, known, &behind),
             foreign_handler_ns: None,
         };
         out.sink.op(Layer::App, &sealed, out.names)
     }
 
-    fn stages(&self, op: &Held, known: bool) -> [Option<i64>; 9] {
-        let mut sums = timeline(op, known, self.sched_watched).sums();
+    fn stages(&self, op: &Held, known: bool, behind: &Behind) -> [Option<i64>; 9] {
+        let mut sums = timeline(op, known, self.sched_watched, behind).sums();
         // Until it was submitted it was the program's own, or its thread waited for a CPU.
         sums[Stage::App as usize] += op.row.submit_ns - op.row.start_ns - op.runnable_before_ns;
         sums[Stage::Runqueue as usize] += op.runnable_before_ns;
@@ -392,8 +428,9 @@ impl<'a> OwnSide<'a> {
     }
 }
 
-/// Where an operation's time went once it was submitted: in its thread's calls what those say, else in the program itself.
-fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
+/// Where an operation's time went once it was submitted: in its thread's calls what those say, asleep for another operation what its calls say, else in the
+/// program itself.
+fn timeline(op: &Held, known: bool, sched_watched: bool, behind: &Behind) -> Timeline {
     let row = &op.row;
     let mut timeline = Timeline::default();
     if !known {
@@ -421,10 +458,20 @@ fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
     }
     timeline.add(now_ns, row.end_ns, Stage::App);
     timeline.move_to(Stage::Unknown, &[Stage::App], &op.ambiguous);
+    for stretch in &behind.stretches {
+        timeline.move_to(stretch.stage, &[Stage::App], &[(stretch.from_ns, stretch.to_ns)]);
+    }
     if sched_watched {
         timeline.move_to(Stage::Runqueue, &[Stage::App], &op.runnable);
     }
     timeline
+}
+
+/// What its calls say of it, its own and those that it slept for.
+fn flags_of(op: &Held, behind: &Behind) -> u32 {
+    let own = op.calls.iter().map(|call| call.flags);
+    let all = own.chain(behind.calls.iter().map(|(_, _, flags)| *flags));
+    all.fold(0, |bits, flags| bits | flags) & flags::FLUSH | wbt_of(&op.calls)
 }
 
 /// The flag of writeback throttling, if the calls that it held were held back for longer than the others.

@@ -56,11 +56,15 @@ FROM measured WHERE layer = 'app' AND op = '{op}' ORDER BY latency_ns DESC, op_i
     classes = " ".join(f"WHEN file LIKE '{pattern}' THEN '{what}'" for pattern, what in FILES)
     ids = ", ".join(str(int(number)) for number in tail["op_id"])
     for row in case.rows(
-        f"""SELECT call.op, CASE {classes} ELSE 'other files' END AS what, sum(call.latency_ns - coalesce(call.runqueue_ns, 0)) AS ns
-FROM links JOIN syscall_ops AS call ON call.op_id = links.child_id
-WHERE links.parent_id IN ({ids}) GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
+        f"""WITH mine AS (SELECT op_id, tid AS its_tid, start_ns AS from_ns, start_ns + latency_ns AS to_ns FROM app_ops WHERE op_id IN ({ids}))
+SELECT call.op, CASE {classes} ELSE 'other files' END AS what, call.tid <> its_tid AND call.tid IN (SELECT tid FROM app_ops) AS others,
+  sum(greatest(0, least(call.start_ns + call.latency_ns, to_ns) - greatest(call.start_ns, from_ns) - coalesce(call.runqueue_ns, 0))) AS ns
+FROM mine JOIN links ON links.parent_id = mine.op_id JOIN syscall_ops AS call ON call.op_id = links.child_id
+GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
     ):
         kind = f"{_CALLS.get(str(row['op']), 'other calls on')} {row['what']}"
+        if row["others"]:
+            kind += " by another one, for which they slept"
         shares[kind] = shares.get(kind, 0.0) + float(row["ns"] or 0) / total
     parts = [
         f"{words.percent(min(1.0, share))} in {what}"

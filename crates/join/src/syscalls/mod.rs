@@ -609,6 +609,7 @@ impl<'a> SyscallSide<'a> {
         if text(&row.by).is_some_and(|by| COMMIT_WAITS.contains(&by.as_str())) {
             self.join_commit(row.tid, row.start_ns);
         }
+        self.own.wait(&row, out.counts.end_ns);
         if matches!(
             crate::beside::wait_state(row.state),
             WaitState::Runnable | WaitState::Throttled

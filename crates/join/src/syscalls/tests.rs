@@ -197,6 +197,75 @@ fn a_programs_operation_has_the_stages_of_its_threads_calls() {
     assert_eq!((links, counts.app_rows, counts.joined), (calls, 3, 2));
 }
 
+/// Thread 11 syncs for two commits; the one of thread 12, which slept until then, has the sync's stages meanwhile, and so has one that slept for it in turn,
+/// but not what slept for a thread that has no operations of its own.
+#[test]
+fn an_operation_that_slept_for_another_ones_call_has_its_stages() {
+    let us = |times: [u64; 2]| times.map(|us| us * 1000);
+    let plain = |key, op, times| SyscallRow {
+        result: 0,
+        ..call(key, op, 0, us(times))
+    };
+    let slept = |tid, [start, end]: [u64; 2], waker_tid| SchedRow {
+        start_ns: START_NS + start * 1000,
+        end_ns: START_NS + end * 1000,
+        tid,
+        state: SchedState::Sleeping as u8,
+        waker_tid,
+        ..SchedRow::default()
+    };
+    let op = |tid, times: [u64; 3]| own(Op::Commit, tid, times.map(|us| us * 1000));
+    let recording = Recording {
+        syscalls: vec![
+            plain(2, Op::Sync, [400, 900]),
+            SyscallRow {
+                tid: 20,
+                ..plain(3, Op::Sync, [400, 900])
+            },
+        ],
+        blocks: vec![request(1, 11, [450, 500, 800, 810].map(|us| us * 1000))],
+        sched: vec![
+            slept(12, [500, 910], 11),
+            slept(13, [600, 920], 12),
+            slept(14, [500, 910], 20),
+        ],
+        own: vec![
+            op(11, [300, 300, 950]),
+            op(12, [350, 350, 950]),
+            op(13, [350, 350, 950]),
+            op(14, [350, 350, 950]),
+        ],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let of = |tid| kept.app.iter().find(|op| op.tid == Some(tid)).unwrap();
+    let us_of = |tid| -> Vec<_> {
+        let stages = stages(of(tid));
+        stages.into_iter().map(|(name, ns)| (name, ns / 1000)).collect()
+    };
+    let expected = |app, fs, device| {
+        [
+            ("app_ns", app),
+            ("fs_ns", fs),
+            ("device_ns", device),
+            ("interrupt_ns", 10),
+        ]
+    };
+    assert_eq!(us_of(12), expected(200, 90, 300));
+    assert_eq!(us_of(13), expected(300, 90, 200));
+    assert_eq!(us_of(14), [("app_ns", 600)]);
+    let sync = kept.syscall.iter().find(|op| op.tid == Some(11)).unwrap().op_id;
+    for tid in [11, 12, 13] {
+        let links = kept.links.iter().filter(|link| link.parent_id == of(tid).op_id);
+        assert_eq!(
+            links.map(|link| link.child_id).collect::<Vec<_>>(),
+            [sync],
+            "{tid}"
+        );
+        assert_eq!(of(tid).device, of(11).device);
+    }
+}
+
 /// A call that outlasts all that may be held is passed over and written when it ends; nothing after it is lost, nor a program's own operation.
 #[test]
 fn a_call_longer_than_what_may_be_held_loses_nothing() {
