@@ -101,6 +101,15 @@ FROM read_parquet('{case}/ops/layer=app/*.parquet') GROUP BY 1"""
         assert {row[0] for row in rows} == own
         # A thread that was not found in time is not known; nearly all are.
         assert max(row[2] for row in rows) < 0.5
+    if program == "postgresql":
+        # One client syncs the log for others, which sleep until it has.
+        handed_on = duckdb.execute(
+            f"""SELECT count(*) FROM read_parquet('{case}/links/*.parquet') AS l
+JOIN read_parquet('{case}/ops/layer=app/*.parquet') AS a ON a.op_id = l.parent_id
+JOIN read_parquet('{case}/ops/layer=syscall/*.parquet') AS c ON c.op_id = l.child_id
+WHERE c.op = 'sync' AND c.tid <> a.tid AND a.device_ns > 0"""
+        ).fetchall()
+        assert handed_on[0][0] > 0
     solved = subprocess.run(
         [WHODISK, "solve", case, "--json", "--no-report"], capture_output=True, text=True, check=False
     )
