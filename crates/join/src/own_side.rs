@@ -3,7 +3,7 @@
 //!
 //! They are taken up along with the system calls, in order of start. One is written when every call that began before it
 //! ended has been written.
-use crate::beside::{end_of, text};
+use crate::beside::text;
 use crate::peers::{Behind, Peers};
 use crate::pipeline::Out;
 use crate::served::{self, Served};
@@ -201,10 +201,10 @@ impl<'a> OwnSide<'a> {
         }
     }
 
-    /// A thread waited; one that never went on again waited until `recording_end_ns`.
-    pub(crate) fn wait(&mut self, row: &SchedRow, recording_end_ns: u64) {
+    /// A thread waited until `end_ns`.
+    pub(crate) fn wait(&mut self, row: &SchedRow, end_ns: u64) {
         let asked_from_ns = self.asked_from_ns();
-        self.peers.wait(row, end_of(row, recording_end_ns), asked_from_ns);
+        self.peers.wait(row, end_ns, asked_from_ns);
     }
 
     /// No operation that is still to be written began before.
@@ -218,13 +218,7 @@ impl<'a> OwnSide<'a> {
     }
 
     /// A system call of a thread, when it is written, and the file that it works on.
-    pub(crate) fn call(
-        &mut self,
-        raw: &SyscallRow,
-        file: Option<NameId>,
-        out: &mut Out,
-        call: impl FnOnce() -> Call,
-    ) {
+    pub(crate) fn call(&mut self, raw: &SyscallRow, file: Option<NameId>, out: &mut Out, call: Call) {
         if !self.by_tid.contains_key(&raw.tid) {
             return self.call_of_server(raw, file, out, call);
         }
@@ -232,7 +226,6 @@ impl<'a> OwnSide<'a> {
             pid: raw.pid,
             comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
         });
-        let call = call();
         let asked_from_ns = self.asked_from_ns();
         self.peers.call(raw.tid, &call, asked_from_ns);
         let Some(lane) = self.by_tid.get(&raw.tid) else {
@@ -249,13 +242,7 @@ impl<'a> OwnSide<'a> {
     }
 
     /// A system call of a thread that has no operations of its own.
-    fn call_of_server(
-        &mut self,
-        raw: &SyscallRow,
-        file: Option<NameId>,
-        out: &mut Out,
-        call: impl FnOnce() -> Call,
-    ) {
+    fn call_of_server(&mut self, raw: &SyscallRow, file: Option<NameId>, out: &mut Out, call: Call) {
         let (Some(served), Some(file)) = (self.served, file) else {
             return;
         };
@@ -280,12 +267,11 @@ impl<'a> OwnSide<'a> {
             [(number, bytes)] => {
                 out.counts.served_tied += 1;
                 if let Some(held) = self.held.get_mut(&number) {
-                    held.calls.push(Call { bytes, ..call() });
+                    held.calls.push(Call { bytes, ..call });
                 }
             }
             _ => {
                 out.counts.served_ambiguous += 1;
-                let call = call();
                 for (number, _) in fitting {
                     if let Some(held) = self.held.get_mut(&number) {
                         held.ambiguous.push((call.start_ns, call.end_ns));
@@ -360,10 +346,10 @@ impl<'a> OwnSide<'a> {
             })?;
         }
         let behind = self.peers.behind(row.tid, row.submit_ns, row.end_ns);
-        for (child_id, _, _) in &behind.calls {
+        for call in &behind.calls {
             out.link(&LinkRow {
                 parent_id: op_id,
-                child_id: *child_id,
+                child_id: call.op_id,
                 // None of its own.
                 bytes: 0,
                 kind: LinkKind::WaitsFor,
@@ -374,7 +360,7 @@ impl<'a> OwnSide<'a> {
             out.counts.joined += 1;
         }
         let own = op.calls.iter().filter_map(|call| call.device);
-        let mut devices = own.chain(behind.calls.iter().filter_map(|(_, device, _)| *device));
+        let mut devices = own.chain(behind.calls.iter().filter_map(|call| call.device));
         let first = devices.next();
         let device = first.filter(|device| devices.all(|other| other == *device));
         let thread = self.threads.get(&row.tid);
@@ -470,7 +456,7 @@ fn timeline(op: &Held, known: bool, sched_watched: bool, behind: &Behind) -> Tim
 /// What its calls say of it, its own and those that it slept for.
 fn flags_of(op: &Held, behind: &Behind) -> u32 {
     let own = op.calls.iter().map(|call| call.flags);
-    let all = own.chain(behind.calls.iter().map(|(_, _, flags)| *flags));
+    let all = own.chain(behind.calls.iter().map(|call| call.flags));
     all.fold(0, |bits, flags| bits | flags) & flags::FLUSH | wbt_of(&op.calls)
 }
 

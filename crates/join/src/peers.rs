@@ -1,7 +1,9 @@
-//! Who woke a thread in the middle of its operation, where that is another thread with operations of its own: one of several clients writes the log for
-//! all of them, and the others sleep until it has. What they wait for is its call.
+//! Who woke a thread in the middle of its operation, where what it slept for is another thread's call.
 //!
-//! Threads of a program that work for nobody in particular (a flush, a compaction, a checkpoint) are no peers: waiting for them is the program's own doing.
+//! Of a program's own operations: one of several clients writes the log for all of them, and the others sleep until it has. Threads that work for nobody
+//! in particular (a flush, a compaction, a checkpoint) are no peers: waiting for them is the program's own doing.
+//!
+//! Of system calls: one thread holds a file's lock while it waits for the disk, and others of its process want it.
 use crate::own_side::Call;
 use crate::syscalls::timeline::Stretch;
 use case::rows::{OwnRow, SchedRow};
@@ -12,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 const CALL_MIN_NS: u64 = 100_000;
 /// Calls and sleeps kept per thread: an operation may take as long as the recording.
 const KEPT_MAX: usize = 4096;
-/// From one waker to the next.
+/// From one waker to the next, outside of calls.
 const HOPS_MAX: usize = 8;
 
 /// A sleep that another thread ended.
@@ -30,19 +32,31 @@ struct Peer {
     sleeps: VecDeque<Sleep>,
 }
 
+/// A call that others slept for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Waited {
+    /// Number in layer `syscall`.
+    pub(crate) op_id: u64,
+    pub(crate) device: Option<u32>,
+    /// Bits of `schema::flags`.
+    pub(crate) flags: u32,
+}
+
 /// What an operation slept for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Behind {
     /// Stretches of others' calls, in no order; of those that overlap the first counts.
     pub(crate) stretches: Vec<Stretch>,
-    /// Those calls: number, device and flags.
-    pub(crate) calls: Vec<(u64, Option<u32>, u32)>,
+    /// Those calls.
+    pub(crate) calls: Vec<Waited>,
 }
 
-/// All threads with operations of their own.
+/// Threads that may wait for each other.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     by_tid: HashMap<i32, Peer>,
+    /// All threads of a process are; else those with operations of their own.
+    of_process: bool,
 }
 
 fn keep<T>(kept: &mut VecDeque<T>, one: T, end_ns: impl Fn(&T) -> u64, asked_from_ns: u64) {
@@ -53,6 +67,14 @@ fn keep<T>(kept: &mut VecDeque<T>, one: T, end_ns: impl Fn(&T) -> u64, asked_fro
 }
 
 impl Peers {
+    /// Threads of one process, in their system calls.
+    pub(crate) fn of_process() -> Peers {
+        Peers {
+            of_process: true,
+            ..Peers::default()
+        }
+    }
+
     /// A thread has an operation.
     pub(crate) fn add(&mut self, row: &OwnRow) {
         if row.tid != 0 {
@@ -63,6 +85,13 @@ impl Peers {
     /// A wait of a thread that ended at `end_ns`. Nobody asks for what was before `asked_from_ns` any more.
     pub(crate) fn wait(&mut self, row: &SchedRow, end_ns: u64, asked_from_ns: u64) {
         let slept = crate::beside::wait_state(row.state) == WaitState::Blocked && row.waker_tid != 0;
+        if self.of_process && slept && row.waker_pid == row.pid {
+            // Calls of threads that nobody waited for are not kept.
+            self.by_tid.entry(row.tid).or_default();
+            self.by_tid.entry(row.waker_tid).or_default();
+        } else if self.of_process {
+            return;
+        }
         let Some(peer) = self.by_tid.get_mut(&row.tid).filter(|_| slept) else {
             return;
         };
@@ -87,7 +116,9 @@ impl Peers {
     /// What a thread slept for between two moments: the calls that those were in who let it go on, directly or through others.
     pub(crate) fn behind(&self, tid: i32, from_ns: u64, to_ns: u64) -> Behind {
         let mut behind = Behind::default();
-        self.sleeps(tid, from_ns, to_ns, HOPS_MAX, &mut behind);
+        // Who holds a lock of the kernel is in a call, and has the stages of what that waited for.
+        let hops = if self.of_process { 1 } else { HOPS_MAX };
+        self.sleeps(tid, from_ns, to_ns, hops, &mut behind);
         behind.calls.sort_unstable();
         behind.calls.dedup();
         behind
@@ -97,12 +128,13 @@ impl Peers {
         let Some(peer) = self.by_tid.get(&tid).filter(|_| hops > 0) else {
             return;
         };
-        for sleep in &peer.sleeps {
+        // A thread's sleeps come one after the other.
+        let first = peer.sleeps.partition_point(|sleep| sleep.to_ns <= from_ns);
+        let within = peer.sleeps.range(first..);
+        for sleep in within.take_while(|sleep| sleep.from_ns < to_ns) {
             let (low_ns, high_ns) = (sleep.from_ns.max(from_ns), sleep.to_ns.min(to_ns));
-            if low_ns < high_ns {
-                self.doings(sleep.waker_tid, low_ns, high_ns, behind);
-                self.sleeps(sleep.waker_tid, low_ns, high_ns, hops - 1, behind);
-            }
+            self.doings(sleep.waker_tid, low_ns, high_ns, behind);
+            self.sleeps(sleep.waker_tid, low_ns, high_ns, hops - 1, behind);
         }
     }
 
@@ -114,7 +146,11 @@ impl Peers {
             if call.start_ns >= to_ns || call.end_ns <= from_ns {
                 continue;
             }
-            behind.calls.push((call.op_id, call.device, call.flags));
+            behind.calls.push(Waited {
+                op_id: call.op_id,
+                device: call.device,
+                flags: call.flags,
+            });
             behind
                 .stretches
                 .extend(call.stretches.iter().filter_map(|stretch| {
@@ -188,7 +224,12 @@ mod tests {
         slept(&mut peers, 2, 50, 410, 3);
         slept(&mut peers, 1, 100, 810, 2);
         let behind = peers.behind(1, 0, 1000 * US);
-        assert_eq!(behind.calls, [(20, Some(5), 0), (30, Some(5), 0)]);
+        let waited = |op_id| Waited {
+            op_id,
+            device: Some(5),
+            flags: 0,
+        };
+        assert_eq!(behind.calls, [waited(20), waited(30)]);
         let expected = [stretch(420, 800, Stage::Device), stretch(100, 400, Stage::Device)];
         assert_eq!(behind.stretches, expected);
         // No more than was asked for.

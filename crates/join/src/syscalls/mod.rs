@@ -17,6 +17,7 @@ use crate::beside::{text, Streams, Surveys};
 use crate::children::Child;
 use crate::journals::Journals;
 use crate::own_side::OwnSide;
+use crate::peers::Peers;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::stages::{block_entry_ns, BlockTimes};
@@ -29,6 +30,7 @@ use case::rows::{
 use case::schema::{Layer, LinkKind, LinkRow, Op, WaitState};
 use case::CaseError;
 use dirty::Dirty;
+use sealed::Ended;
 use std::collections::{BTreeMap, HashMap};
 
 /// Ended operations that wait for an earlier one to end, before they are written out of order.
@@ -107,7 +109,7 @@ pub struct SyscallSide<'a> {
     actives: Actives,
     next_number: u64,
     /// Ended, by number.
-    held: BTreeMap<u64, Active>,
+    held: BTreeMap<u64, Ended>,
     next_written: u64,
     /// Requests of the page cache and of direct I/O that have not ended yet, for operations to come.
     by_file: HashMap<FileKey, Vec<Request>>,
@@ -129,6 +131,8 @@ pub struct SyscallSide<'a> {
     journal: Vec<JournalWrite>,
     /// Names of threads, as far as they came up.
     comms: HashMap<i32, [u8; 16]>,
+    /// Who slept in a call for a call of another thread.
+    peers: Peers,
     /// What the programs say themselves.
     own: OwnSide<'a>,
 }
@@ -184,6 +188,7 @@ impl<'a> SyscallSide<'a> {
             journals,
             journal: Vec::new(),
             comms: HashMap::new(),
+            peers: Peers::of_process(),
             own,
         })
     }
@@ -609,7 +614,10 @@ impl<'a> SyscallSide<'a> {
         if text(&row.by).is_some_and(|by| COMMIT_WAITS.contains(&by.as_str())) {
             self.join_commit(row.tid, row.start_ns);
         }
-        self.own.wait(&row, out.counts.end_ns);
+        let asked_from_ns = self.actives.first_start_ns().unwrap_or(row.start_ns);
+        let end_ns = crate::beside::end_of(&row, out.counts.end_ns);
+        self.peers.wait(&row, end_ns, asked_from_ns);
+        self.own.wait(&row, end_ns);
         if matches!(
             crate::beside::wait_state(row.state),
             WaitState::Runnable | WaitState::Throttled
@@ -697,7 +705,10 @@ impl<'a> SyscallSide<'a> {
     /// Operations that ended before `now_ns` are complete; those that are due are written.
     fn end_before(&mut self, now_ns: u64, out: &mut Out) -> Result<(), CaseError> {
         while let Some((number, op)) = self.actives.end_before(now_ns) {
-            self.held.insert(number, op);
+            let asked_from_ns = self.actives.first_start_ns().unwrap_or(now_ns);
+            let op_id = number + Layer::Syscall.op_id_base();
+            let ended = sealed::end(op_id, op, self.watched, &mut self.peers, asked_from_ns);
+            self.held.insert(number, ended);
         }
         while let Some(first) = self.held.first_entry() {
             // One that outlasted all that may be held was passed over: it is written when it ends, and holds up nobody.
@@ -705,21 +716,18 @@ impl<'a> SyscallSide<'a> {
             if !in_turn && self.held.len() < HELD_MAX {
                 break;
             }
-            if let Some((number, op)) = self.held.pop_first() {
+            if let Some((number, ended)) = self.held.pop_first() {
                 self.next_written = self.next_written.max(number + 1);
-                sealed::write(
-                    number + Layer::Syscall.op_id_base(),
-                    op,
-                    self.surveys,
-                    self.watched,
-                    &mut self.own,
-                    out,
-                )?;
+                sealed::write(ended, self.surveys, self.watched, &mut self.own, out)?;
             }
         }
-        // Every call that began before this has been written.
-        let of_held = self.held.first_key_value().map(|(_, op)| op.start_ns);
-        let unwritten_ns = of_held.into_iter().chain(self.actives.first_start_ns()).min();
-        self.own.settle(unwritten_ns.unwrap_or(u64::MAX).min(now_ns), out)
+        self.own
+            .settle(self.unwritten_ns().unwrap_or(u64::MAX).min(now_ns), out)
+    }
+
+    /// Every call that began before this has been written; `None`: all have.
+    fn unwritten_ns(&self) -> Option<u64> {
+        let of_held = self.held.first_key_value().map(|(_, ended)| ended.op.start_ns);
+        of_held.into_iter().chain(self.actives.first_start_ns()).min()
     }
 }

@@ -5,10 +5,11 @@ use super::{Share, Watched};
 use crate::beside::{text, Surveys, PAGE_BYTES};
 use crate::children::Child;
 use crate::own_side::{Call, OwnSide};
+use crate::peers::{Peers, Waited};
 use crate::pipeline::{Out, Row};
 use crate::stages::{held_by_wbt, Part};
 use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
-use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
+use case::schema::{flags, CacheRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 
 /// Classes of operations with shares of unknown time that the case names.
@@ -26,49 +27,115 @@ fn class(op: &Active) -> usize {
     }
 }
 
-pub(super) fn write(
+/// An operation that has ended, and where its time went.
+pub(super) struct Ended {
+    pub(super) op: Active,
+    call: Call,
+    sums: [u64; 9],
+    /// Calls of other threads that it slept for.
+    behind: Vec<Waited>,
+}
+
+/// Splits the time of an operation that has ended. They come in order of their ends: whoever let another thread go on mostly ends before that one does.
+/// Nobody asks `peers` any more for what was before `asked_from_ns`.
+pub(super) fn end(
     op_id: u64,
     mut op: Active,
-    surveys: &Surveys,
     watched: Watched,
-    own: &mut OwnSide,
-    out: &mut Out,
-) -> Result<(), CaseError> {
+    peers: &mut Peers,
+    asked_from_ns: u64,
+) -> Ended {
     if op.buffered_read() && !watched.cache {
         op.waits = waits_by_requests(&op);
     }
     op.waits.sort_by_key(|wait| (wait.start_ns, wait.waited_index));
     let moved = op.row.op < Op::Other as u8;
-    let timeline = timeline(&mut op, watched, moved);
-    let sums = timeline.sums();
-    count(&op, &sums, out);
+    let mut timeline = timeline(&mut op, watched, moved);
+    let behind = behind(&op, peers, &mut timeline);
     op.requests.sort_by_key(|request| request.child.id);
+    let call = Call {
+        op_id,
+        start_ns: op.start_ns,
+        end_ns: op.end_ns,
+        device: device_of(&op, &behind),
+        bytes: op.row.size_bytes,
+        flags: flags_of(&op, &behind),
+        stretches: Vec::new(),
+    };
+    let sums = timeline.sums();
+    let call = Call {
+        stretches: timeline.into_stretches(),
+        ..call
+    };
+    if op.is_call() {
+        peers.call(op.row.tid, &call, asked_from_ns);
+    }
+    Ended {
+        op,
+        call,
+        sums,
+        behind,
+    }
+}
+
+pub(super) fn write(
+    ended: Ended,
+    surveys: &Surveys,
+    watched: Watched,
+    own: &mut OwnSide,
+    out: &mut Out,
+) -> Result<(), CaseError> {
+    let Ended {
+        op,
+        call,
+        sums,
+        behind,
+    } = ended;
+    count(&op, &sums, out);
+    let parent_id = call.op_id;
     let waited_for = op.requests.iter().filter(|request| !request.child.below_volume());
     for request in waited_for {
         out.link(&LinkRow {
-            parent_id: op_id,
+            parent_id,
             child_id: request.child.id,
             bytes: request.child.bytes.min(op.row.size_bytes) as i64,
             kind: request.child.kind,
         })?;
     }
+    for other in &behind {
+        out.link(&LinkRow {
+            parent_id,
+            child_id: other.op_id,
+            // None of its own.
+            bytes: 0,
+            kind: LinkKind::WaitsFor,
+        })?;
+    }
     let file = (op.row.device != 0).then(|| surveys.file(op.row.device, op.row.inode, op.end_ns, out));
-    let sealed = row(op_id, &op, file, stages(&sums, watched), out);
+    let sealed = row(&op, &call, file, stages(&sums, watched), out);
     out.counts.syscall_rows += 1;
     out.sink.op(Layer::Syscall, &sealed, out.names)?;
-    own.call(&op.row, file, out, || Call {
-        op_id,
-        start_ns: op.start_ns,
-        end_ns: op.end_ns,
-        stretches: timeline.into_stretches(),
-        device: device_of(&op),
-        bytes: op.row.size_bytes,
-        flags: sealed.flags,
-    });
+    own.call(&op.row, file, out, call);
     if (watched.cache || watched.block) && op.buffered_read() {
-        pieces(op_id, &op, file, out)?;
+        pieces(parent_id, &op, file, out)?;
     }
     Ok(())
+}
+
+/// Gives time that a call slept for calls of other threads of its process the stages of those; these calls, if that was any.
+fn behind(op: &Active, peers: &Peers, timeline: &mut Timeline) -> Vec<Waited> {
+    if !op.is_call() {
+        return Vec::new();
+    }
+    let behind = peers.behind(op.row.tid, op.start_ns, op.end_ns);
+    let before = timeline.sums()[Stage::Fs as usize];
+    for stretch in &behind.stretches {
+        timeline.move_to(stretch.stage, &[Stage::Fs], &[(stretch.from_ns, stretch.to_ns)]);
+    }
+    if timeline.sums()[Stage::Fs as usize] == before {
+        return Vec::new();
+    }
+    behind.calls
 }
 
 fn count(op: &Active, sums: &[u64; 9], out: &mut Out) {
@@ -271,34 +338,23 @@ pub(crate) fn observed(watched: Watched) -> [(Stage, bool); 9] {
     ]
 }
 
-fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], out: &mut Out) -> OpRow {
+fn row(op: &Active, call: &Call, file: Option<NameId>, stages: [Option<i64>; 9], out: &mut Out) -> OpRow {
     let raw = &op.row;
     let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
     let has_place = matches!(
         kind,
         Op::Read | Op::Write | Op::Discard | Op::Copy | Op::Fault | Op::Drop
     );
-    let bit = |set: bool, flag: u32| if set { flag } else { 0 };
-    let device = device_of(op);
     let seen_to_end = raw.end_ns != 0;
     OpRow {
-        op_id,
+        op_id: call.op_id,
         start_ns: out.case_ns(op.start_ns),
         latency_ns: (op.end_ns - op.start_ns) as i64,
         open: !seen_to_end || raw.start_ns == 0 || raw.flags & syscall_flags::BEGIN_UNSEEN != 0,
         op: kind,
-        flags: bit(op.direct(), flags::DIRECT)
-            | bit(raw.flags & syscall_flags::SYNC != 0, flags::SYNC)
-            | bit(
-                held_by_wbt(op.requests.iter().map(|request| &request.child.part)),
-                flags::WBT,
-            )
-            | bit(
-                op.requests.iter().any(|request| request.child.part.flush),
-                flags::FLUSH,
-            ),
+        flags: call.flags,
         host: out.host,
-        device: device.map(|device| out.device(device)),
+        device: call.device.map(|device| out.device(device)),
         file,
         comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
         cgroup: None,
@@ -322,12 +378,24 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
     }
 }
 
-/// The device of all its requests, if it is one, or the block device that it works on.
-fn device_of(op: &Active) -> Option<u32> {
+/// What is known of its kind, and what held it.
+fn flags_of(op: &Active, behind: &[Waited]) -> u32 {
+    let bit = |set: bool, flag: u32| if set { flag } else { 0 };
+    let mut children = op.requests.iter().map(|request| &request.child.part);
+    let flushed = behind.iter().any(|call| call.flags & flags::FLUSH != 0);
+    bit(op.direct(), flags::DIRECT)
+        | bit(op.row.flags & syscall_flags::SYNC != 0, flags::SYNC)
+        | bit(held_by_wbt(children.clone()), flags::WBT)
+        | bit(flushed || children.any(|part| part.flush), flags::FLUSH)
+}
+
+/// The device of all its requests, and of those calls that it slept for, if it is one, or the block device that it works on.
+fn device_of(op: &Active, behind: &[Waited]) -> Option<u32> {
     let children = op.requests.iter().map(|request| &request.child);
-    let mut devices = children
+    let own = children
         .filter(|child| !child.below_volume())
         .map(|child| child.device);
+    let mut devices = own.chain(behind.iter().filter_map(|call| call.device));
     let first = devices.next();
     let one = first.filter(|device| devices.all(|other| other == *device));
     one.or((op.row.flags & syscall_flags::BLOCK_DEVICE != 0).then_some(op.row.device))

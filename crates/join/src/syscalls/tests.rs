@@ -266,6 +266,61 @@ fn an_operation_that_slept_for_another_ones_call_has_its_stages() {
     }
 }
 
+/// Thread 12 wants the lock of the file that thread 11 holds while it waits for the disk, and thread 13 stands behind it; what it waits for is the disk. Who
+/// waits for a thread of another process waits in the file system.
+#[test]
+fn a_call_that_slept_for_another_ones_has_its_stages() {
+    let us = |times: [u64; 2]| times.map(|us| us * 1000);
+    let write = |key, tid, times| SyscallRow {
+        tid,
+        result: 0,
+        ..call(key, Op::Write, 0, us(times))
+    };
+    let slept = |tid, [start, end]: [u64; 2], waker_tid, waker_pid| SchedRow {
+        start_ns: START_NS + start * 1000,
+        end_ns: START_NS + end * 1000,
+        tid,
+        pid: 10,
+        state: SchedState::Sleeping as u8,
+        waker_tid,
+        waker_pid,
+        ..SchedRow::default()
+    };
+    let recording = Recording {
+        syscalls: vec![
+            write(1, 11, [100, 920]),
+            write(2, 12, [200, 950]),
+            write(3, 13, [300, 960]),
+            write(4, 14, [300, 960]),
+        ],
+        blocks: vec![request(1, 11, [150, 200, 800, 800].map(|us| us * 1000))],
+        sched: vec![
+            slept(12, [210, 900], 11, 10),
+            slept(13, [310, 940], 12, 10),
+            slept(14, [310, 940], 11, 30),
+        ],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let of = |tid| kept.syscall.iter().find(|op| op.tid == Some(tid)).unwrap();
+    let us_of = |tid| -> Vec<_> {
+        let stages = stages(of(tid));
+        stages.into_iter().map(|(name, ns)| (name, ns / 1000)).collect()
+    };
+    assert_eq!(us_of(11), [("fs_ns", 170), ("queue_ns", 50), ("device_ns", 600)]);
+    assert_eq!(us_of(12), [("fs_ns", 160), ("device_ns", 590)]);
+    assert_eq!(us_of(13), [("fs_ns", 170), ("device_ns", 490)]);
+    assert_eq!(us_of(14), [("fs_ns", 660)]);
+    let below = |tid| -> Vec<u64> {
+        let links = kept.links.iter().filter(|link| link.parent_id == of(tid).op_id);
+        links.map(|link| link.child_id).collect()
+    };
+    assert_eq!(below(12), [of(11).op_id]);
+    assert_eq!(below(13), [of(12).op_id]);
+    assert_eq!((below(14).len(), of(14).device), (0, None));
+    assert_eq!((of(12).device, of(13).device), (of(11).device, of(11).device));
+}
+
 /// A call that outlasts all that may be held is passed over and written when it ends; nothing after it is lost, nor a program's own operation.
 #[test]
 fn a_call_longer_than_what_may_be_held_loses_nothing() {
