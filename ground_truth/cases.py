@@ -651,6 +651,9 @@ TRUTHS: dict[str, Truth] = {
     "slower_at_times": Truth(
         "slower_at_times", True, hosts.slower_at_times, status="slow", kind="device", name="nvme0n1"
     ),
+    "even_at_times": Truth(
+        "slower_at_times", True, hosts.even_at_times, status="slow", kind="device", name="nvme0n1"
+    ),
     "elsewhere_at_times": Truth(
         "slower_at_times", False, hosts.elsewhere_at_times, says="went to other places of it then"
     ),

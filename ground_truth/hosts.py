@@ -278,6 +278,17 @@ def slower_at_times(seed: int, path: Path) -> Path:
     return _write(path, start, _served(rng) * np.where(_again(start), 1.8, 1.0), offset_bytes=_anywhere(rng))
 
 
+def even_at_times(seed: int, path: Path) -> Path:
+    """Reads come by twos, and the drive takes one after the other, each for next to the same time: a pace of its own. Four times for a while it takes 2.3
+    times as long for each, and does not keep it."""
+    rng = _rng(seed, 23)
+    start = np.repeat(np.arange(COUNT // 2) * (2 * SPAN_NS // COUNT), 2) + np.tile([0, 1000], COUNT // 2)
+    late = _again(start) & (start < SPAN_NS // 2)
+    each = rng.normal(1.0e6, 0.01e6, COUNT) * np.where(late, 2.3, 1.0)
+    served = np.where(np.arange(COUNT) % 2 == 0, each, each + np.roll(each, 1))
+    return _write(path, start, served, offset_bytes=_anywhere(rng))
+
+
 def _piled_up(seed: int, path: Path, meta: dict[str, Any]) -> Path:
     """Reads that come every 2.5 ms and take 4.4 ms, four times for a while 3.5 times as long: three times as many are in flight then, and so many never else."""
     rng = _rng(seed, 16)

@@ -98,7 +98,11 @@ def _otherwise(context: Context, survey: Survey, device: str, blocks: int, level
     steal = steal_of(context.case, survey)
     if steal is not None and (~mostly_stolen(context.case, steal, begin, end)).sum() < LEVELS_WINDOWS_MIN:
         return "the host of this machine had taken its CPUs away"
-    if any(pace.device == device and pace.covers(begin, end).mean() > 0.5 for pace in context.paces):
+    # A pace that is as much slower in the windows is what the windows show, and no limit.
+    at_pace = [
+        pace for pace in context.paces if pace.device == device and pace.times(begin, end) < levels.ratio**0.5
+    ]
+    if any(pace.covers(begin, end).mean() > 0.5 for pace in at_pace):
         return "it then takes requests at a fixed pace, which is a limit"
     change = float(np.log(levels.ratio))
     # Where operations are due at times of their own, and no more of them came, more is in flight because each takes longer.

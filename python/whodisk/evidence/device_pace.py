@@ -88,6 +88,11 @@ class Pace:
         covered = overlap(begin_ns, end_ns, self.begin_ns, self.end_ns)
         return np.asarray(covered >= least * (np.asarray(end_ns) - np.asarray(begin_ns)), np.bool_)
 
+    def times(self, begin_ns: Ints | Floats, end_ns: Ints | Floats) -> float:
+        """How many times as long as its pace a typical request took in these times; 0 where there was none."""
+        inside = overlap(self.begin_ns, self.end_ns, begin_ns, end_ns) > 0
+        return float(np.median((self.end_ns - self.begin_ns)[inside])) / self.each_ns if inside.any() else 0.0
+
     def held_up(self, case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
         """Whether the device was at its pace in most of each of these times of a thread; or in some, and else the thread slept until its file
         system had made room by what the device took."""
