@@ -125,8 +125,8 @@ def _written(
     if requests is not None:
         block = {
             "op_id": BLOCK_ID_BASE + np.arange(len(requests)),
-            **{name: [row[name] for row in requests] for name in requests[0]},
             "op": "read",
+            **{name: [row[name] for row in requests] for name in requests[0]},
             "comm": COMM,
             "pid": TID,
             "device": "nvme0n1",
@@ -191,6 +191,35 @@ def reads_of_a_pool(seed: int, path: Path, *, unnamed: bool = False) -> Path:
     if not unnamed:
         threads[0].goes_on(max(thread.now for thread in threads), "blocked", "futex_do_wait")
     return _written(path, threads)
+
+
+def writes_by_turns(seed: int, path: Path) -> Path:
+    """Four threads extend one file: each writes with its lock in hand, and the other three wait for that. The device has one request at a time."""
+    rng = np.random.default_rng([seed, 61])
+    threads = [_Thread(TID)] + [
+        _Thread(TID + number, comm=f"writer-{number}", pid=TID) for number in (1, 2, 3)
+    ]
+    requests, free_ns = [], 1_000_000
+    for number in range(8_000):
+        thread = threads[number % 4]
+        held_ns = max(free_ns, thread.now + 2_000)
+        if held_ns > thread.now + 2_000:
+            thread.wait("blocked", thread.now + 2_000, held_ns, "write lock")
+        length = int(rng.normal(25_000, 4_000))
+        free_ns = held_ns + length + 1_000
+        thread.wait("blocked", held_ns, held_ns + length, "io")
+        requests.append(
+            {
+                "start_ns": held_ns,
+                "latency_ns": length,
+                "device_ns": length,
+                "op": "write",
+                "size_bytes": 4096,
+            }
+        )
+        thread.call("write", free_ns - thread.now, device=length)
+        thread.goes_on(3_000)
+    return _written(path, threads, requests=requests)
 
 
 def reads_a_stream(seed: int, path: Path) -> Path:

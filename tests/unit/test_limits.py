@@ -45,6 +45,18 @@ def test_threads_of_a_pool_are_one_program(tmp_path: Path) -> None:
     assert " 4 " in verdict.limit
 
 
+def test_threads_that_take_turns_at_a_lock_are_no_queue_depth(tmp_path: Path) -> None:
+    """Twice as many threads would wait twice as long."""
+    verdict = solve(limits.writes_by_turns(3, tmp_path / "case"))
+    assert verdict.status == "limited"
+    said = f"{verdict.limit}"
+    assert "each of its 4 threads has one call in flight at a time; of these calls 0.9" in said
+    assert "their threads sleep until another one lets them go on, mostly waiting for a write lock" in said
+    assert "Give each thread files of its own" in verdict.next_steps[0]
+    # Where each waits for a request of its own, the depth binds.
+    assert "lets them go on" not in f"{solve(limits.reads_of_a_pool(3, tmp_path / 'pool')).limit}"
+
+
 def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
     """One call waits, and the device works on eight requests: a deeper queue is not what it lacks."""
     verdict = solve(limits.reads_a_stream(3, tmp_path / "case"))

@@ -11,6 +11,7 @@ from whodisk import words
 from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.blamed_device import said_of
 from whodisk.detectors.flush_limit import flush_limit
+from whodisk.detectors.taking_turns import FILES_OF_THEIR_OWN, taking_turns
 from whodisk.detectors.thread_limit import (
     DATA,
     FEWER_SYNCS,
@@ -86,6 +87,8 @@ class Load:
     through_cache: bool = False
     at_once: float = 0.0
     ahead: float = 0.0
+    #: Of calls their threads, begins and ends, ns; of the same stretch.
+    calls: tuple[Ints, Ints, Ints] | None = None
 
 
 def run(context: Context) -> Result:
@@ -280,6 +283,10 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
         if time is not None and not time.flies and own.depth == time.threads:
             each = f"each of its {words.count(time.threads)} threads has one call in flight at a time; "
             result.limit_refute = MORE_THREADS
+            turns = taking_turns(context, own.calls, own.in_flight, own.at_once) if own.calls else None
+            if turns is not None:
+                each += turns.said(program.device, own.at_once)
+                result.limit_refute = FILES_OF_THEIR_OWN
         result.limit = f"{name}: {each}{_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}{_under_loop(context, program.device)}"
         result.limited = True
     elif own.in_flight < SERIAL_SHARE:
@@ -352,7 +359,7 @@ def _own_load(context: Context, program: Program) -> Load | None:
     half_ns = (high_ns - low_ns) * min(1.0, SATURATION_SAMPLE_REQUESTS / count) / 2
     middle_ns = (low_ns + high_ns) / 2
     sample = context.case.arrays(
-        f"""SELECT start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes,
+        f"""SELECT start_ns, latency_ns, coalesce(tid, 0) AS tid, coalesce(size_bytes, 0) AS size_bytes,
   op IN {MOVING} AS moving, op IN {THROUGH_CACHE} AND (op = 'fault' OR coalesce(flags, 0) & {DIRECT} = 0) AS cached FROM measured WHERE {where}
   AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns)} ORDER BY start_ns, op_id"""
     )
@@ -366,8 +373,9 @@ def _own_load(context: Context, program: Program) -> Load | None:
     throughput = len(start_ns) / (span_ns / 1e9)
     depth, deepest = _depth(start_ns, latency_ns)
     bytes_per_s = throughput * _int(whole["size_bytes"]) / count
-    through_cache, at_once, ahead = False, 0.0, 0.0
+    through_cache, at_once, ahead, calls = False, 0.0, 0.0, None
     if context.layer == "syscall":
+        calls = sample["tid"].astype(np.int64), start_ns, start_ns + latency_ns
         # What a call asked for is not what it got: who reads a file to its end asks for more than there is.
         through_cache = bool(sample["cached"].astype(np.bool_).mean() > 0.5)
         moved_bytes, at_once, ahead = _requests(
@@ -386,6 +394,7 @@ def _own_load(context: Context, program: Program) -> Load | None:
         through_cache=through_cache,
         at_once=at_once,
         ahead=ahead,
+        calls=calls,
     )
 
 

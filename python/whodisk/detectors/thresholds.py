@@ -818,6 +818,20 @@ FOREIGN_FILLED = row(
     CHOSEN,
     "Another program's slots stand empty at the block layer while it handles its completions. If it never goes beyond a depth that it often reaches, and fills this part of it, the depth binds.",
 )
+TURNS_AT_ONCE_MAX = row(
+    "TURNS_AT_ONCE_MAX",
+    0.7,
+    "share",
+    CHOSEN,
+    "Threads take turns where their device has no more than this part of their calls in flight while one of them waits.",
+)
+TURNS_SLEPT_MIN = row(
+    "TURNS_SLEPT_MIN",
+    0.25,
+    "share of the time of the calls",
+    CHOSEN,
+    "And where they sleep for that part of the time until another thread lets them go on.",
+)
 SERIAL_SHARE = row(
     "SERIAL_SHARE",
     0.5,
