@@ -128,6 +128,9 @@ fn behind(op: &Active, peers: &Peers, timeline: &mut Timeline) -> Vec<Waited> {
         return Vec::new();
     }
     let behind = peers.behind(op.row.tid, op.start_ns, op.end_ns);
+    if behind.stretches.is_empty() {
+        return Vec::new();
+    }
     let before = timeline.sums()[Stage::Fs as usize];
     for stretch in &behind.stretches {
         timeline.move_to(stretch.stage, &[Stage::Fs], &[(stretch.from_ns, stretch.to_ns)]);
