@@ -158,6 +158,7 @@ def test_every_detector_file_is_registered() -> None:
         "served_others",
         "shared_devices",
         "slow_groups",
+        "taking_turns",
         "thread_limit",
         "thresholds",
         "written_before",
