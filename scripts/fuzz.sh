@@ -51,7 +51,7 @@ importer_files() {
 words_of() {
     local target=$1 name=$2 files=fuzz/fuzz_targets/$1.rs
     if [[ $target == import ]]; then
-        files=$(importer_files "${name#import-}" | grep /formats/)
+        files=$(importer_files "${name#import-}" | grep -vE '/src/[a-z_0-9]+\.rs$')
     fi
     echo "# words of $name"
     # shellcheck disable=SC2086
