@@ -219,18 +219,15 @@ impl<'a> OwnSide<'a> {
 
     /// A system call of a thread, when it is written, and the file that it works on.
     pub(crate) fn call(&mut self, raw: &SyscallRow, file: Option<NameId>, out: &mut Out, call: Call) {
-        if !self.by_tid.contains_key(&raw.tid) {
+        let Some(lane) = self.by_tid.get(&raw.tid) else {
             return self.call_of_server(raw, file, out, call);
-        }
+        };
         self.threads.entry(raw.tid).or_insert_with(|| Thread {
             pid: raw.pid,
             comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
         });
         let asked_from_ns = self.asked_from_ns();
         self.peers.call(raw.tid, &call, asked_from_ns);
-        let Some(lane) = self.by_tid.get(&raw.tid) else {
-            return;
-        };
         for number in lane.around(call.start_ns, call.end_ns) {
             let held = self.held.get_mut(&number);
             let meanwhile =
@@ -347,13 +344,7 @@ impl<'a> OwnSide<'a> {
         }
         let behind = self.peers.behind(row.tid, row.submit_ns, row.end_ns);
         for call in &behind.calls {
-            out.link(&LinkRow {
-                parent_id: op_id,
-                child_id: call.op_id,
-                // None of its own.
-                bytes: 0,
-                kind: LinkKind::WaitsFor,
-            })?;
+            out.link(&call.link(op_id))?;
         }
         let known = self.calls_watched && row.tid != 0;
         if known && (self.served.is_none() || !op.calls.is_empty()) {
@@ -444,9 +435,7 @@ fn timeline(op: &Held, known: bool, sched_watched: bool, behind: &Behind) -> Tim
     }
     timeline.add(now_ns, row.end_ns, Stage::App);
     timeline.move_to(Stage::Unknown, &[Stage::App], &op.ambiguous);
-    for stretch in &behind.stretches {
-        timeline.move_to(stretch.stage, &[Stage::App], &[(stretch.from_ns, stretch.to_ns)]);
-    }
+    behind.hand_on(&mut timeline, Stage::App);
     if sched_watched {
         timeline.move_to(Stage::Runqueue, &[Stage::App], &op.runnable);
     }

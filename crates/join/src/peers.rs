@@ -5,9 +5,9 @@
 //!
 //! Of system calls: one thread holds a file's lock while it waits for the disk, and others of its process want it.
 use crate::own_side::Call;
-use crate::syscalls::timeline::Stretch;
+use crate::syscalls::timeline::{Stretch, Timeline};
 use case::rows::{OwnRow, SchedRow};
-use case::schema::WaitState;
+use case::schema::{LinkKind, LinkRow, Stage, WaitState};
 use std::collections::{HashMap, VecDeque};
 
 /// The recorder looks at who ends sleeps from here on (`waker_min_ns` of sched.bpf.c): shorter calls explain little of such a one.
@@ -51,6 +51,27 @@ pub(crate) struct Behind {
     pub(crate) calls: Vec<Waited>,
 }
 
+impl Waited {
+    /// The link from an operation that slept for it; none of its bytes are that one's.
+    pub(crate) fn link(&self, parent_id: u64) -> LinkRow {
+        LinkRow {
+            parent_id,
+            child_id: self.op_id,
+            bytes: 0,
+            kind: LinkKind::WaitsFor,
+        }
+    }
+}
+
+impl Behind {
+    /// Gives the time of these stretches their stages where it counts to `of` so far.
+    pub(crate) fn hand_on(&self, timeline: &mut Timeline, of: Stage) {
+        for stretch in &self.stretches {
+            timeline.move_to(stretch.stage, &[of], &[(stretch.from_ns, stretch.to_ns)]);
+        }
+    }
+}
+
 /// Threads that may wait for each other.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
@@ -85,14 +106,15 @@ impl Peers {
     /// A wait of a thread that ended at `end_ns`. Nobody asks for what was before `asked_from_ns` any more.
     pub(crate) fn wait(&mut self, row: &SchedRow, end_ns: u64, asked_from_ns: u64) {
         let slept = crate::beside::wait_state(row.state) == WaitState::Blocked && row.waker_tid != 0;
-        if self.of_process && slept && row.waker_pid == row.pid {
+        if !slept || self.of_process && row.waker_pid != row.pid {
+            return;
+        }
+        if self.of_process {
             // Calls of threads that nobody waited for are not kept.
             self.by_tid.entry(row.tid).or_default();
             self.by_tid.entry(row.waker_tid).or_default();
-        } else if self.of_process {
-            return;
         }
-        let Some(peer) = self.by_tid.get_mut(&row.tid).filter(|_| slept) else {
+        let Some(peer) = self.by_tid.get_mut(&row.tid) else {
             return;
         };
         let sleep = Sleep {
@@ -169,7 +191,6 @@ impl Peers {
 mod tests {
     use super::*;
     use case::rows::SchedState;
-    use case::schema::Stage;
 
     const US: u64 = 1_000;
 

@@ -9,7 +9,7 @@ use crate::peers::{Peers, Waited};
 use crate::pipeline::{Out, Row};
 use crate::stages::{held_by_wbt, Part};
 use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
-use case::schema::{flags, CacheRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
+use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 
 /// Classes of operations with shares of unknown time that the case names.
@@ -53,6 +53,7 @@ pub(super) fn end(
     let mut timeline = timeline(&mut op, watched, moved);
     let behind = behind(&op, peers, &mut timeline);
     op.requests.sort_by_key(|request| request.child.id);
+    let sums = timeline.sums();
     let call = Call {
         op_id,
         start_ns: op.start_ns,
@@ -60,12 +61,7 @@ pub(super) fn end(
         device: device_of(&op, &behind),
         bytes: op.row.size_bytes,
         flags: flags_of(&op, &behind),
-        stretches: Vec::new(),
-    };
-    let sums = timeline.sums();
-    let call = Call {
         stretches: timeline.into_stretches(),
-        ..call
     };
     if op.is_call() {
         peers.call(op.row.tid, &call, asked_from_ns);
@@ -103,13 +99,7 @@ pub(super) fn write(
         })?;
     }
     for other in &behind {
-        out.link(&LinkRow {
-            parent_id,
-            child_id: other.op_id,
-            // None of its own.
-            bytes: 0,
-            kind: LinkKind::WaitsFor,
-        })?;
+        out.link(&other.link(parent_id))?;
     }
     let file = (op.row.device != 0).then(|| surveys.file(op.row.device, op.row.inode, op.end_ns, out));
     let sealed = row(&op, &call, file, stages(&sums, watched), out);
@@ -132,9 +122,7 @@ fn behind(op: &Active, peers: &Peers, timeline: &mut Timeline) -> Vec<Waited> {
         return Vec::new();
     }
     let before = timeline.sums()[Stage::Fs as usize];
-    for stretch in &behind.stretches {
-        timeline.move_to(stretch.stage, &[Stage::Fs], &[(stretch.from_ns, stretch.to_ns)]);
-    }
+    behind.hand_on(timeline, Stage::Fs);
     if timeline.sums()[Stage::Fs as usize] == before {
         return Vec::new();
     }

@@ -120,6 +120,25 @@ fn stages(op: &OpRow) -> Vec<(&'static str, i64)> {
         .collect()
 }
 
+fn stages_us(op: &OpRow) -> Vec<(&'static str, i64)> {
+    let stages = stages(op).into_iter();
+    stages.map(|(name, ns)| (name, ns / 1000)).collect()
+}
+
+/// A sleep of a thread of process 10, us, that another thread ended.
+fn slept_for(tid: i32, [start, end]: [u64; 2], waker_tid: i32, waker_pid: i32) -> SchedRow {
+    SchedRow {
+        start_ns: START_NS + start * 1000,
+        end_ns: START_NS + end * 1000,
+        tid,
+        pid: 10,
+        state: SchedState::Sleeping as u8,
+        waker_tid,
+        waker_pid,
+        ..SchedRow::default()
+    }
+}
+
 fn own(op: Op, tid: i32, [start, submit, end]: [u64; 3]) -> OwnRow {
     OwnRow {
         start_ns: START_NS + start,
@@ -206,14 +225,7 @@ fn an_operation_that_slept_for_another_ones_call_has_its_stages() {
         result: 0,
         ..call(key, op, 0, us(times))
     };
-    let slept = |tid, [start, end]: [u64; 2], waker_tid| SchedRow {
-        start_ns: START_NS + start * 1000,
-        end_ns: START_NS + end * 1000,
-        tid,
-        state: SchedState::Sleeping as u8,
-        waker_tid,
-        ..SchedRow::default()
-    };
+    let slept = |tid, times, waker_tid| slept_for(tid, times, waker_tid, 10);
     let op = |tid, times: [u64; 3]| own(Op::Commit, tid, times.map(|us| us * 1000));
     let recording = Recording {
         syscalls: vec![
@@ -239,10 +251,7 @@ fn an_operation_that_slept_for_another_ones_call_has_its_stages() {
     };
     let (kept, _) = recording.seal();
     let of = |tid| kept.app.iter().find(|op| op.tid == Some(tid)).unwrap();
-    let us_of = |tid| -> Vec<_> {
-        let stages = stages(of(tid));
-        stages.into_iter().map(|(name, ns)| (name, ns / 1000)).collect()
-    };
+    let us_of = |tid| stages_us(of(tid));
     let expected = |app, fs, device| {
         [
             ("app_ns", app),
@@ -276,16 +285,6 @@ fn a_call_that_slept_for_another_ones_has_its_stages() {
         result: 0,
         ..call(key, Op::Write, 0, us(times))
     };
-    let slept = |tid, [start, end]: [u64; 2], waker_tid, waker_pid| SchedRow {
-        start_ns: START_NS + start * 1000,
-        end_ns: START_NS + end * 1000,
-        tid,
-        pid: 10,
-        state: SchedState::Sleeping as u8,
-        waker_tid,
-        waker_pid,
-        ..SchedRow::default()
-    };
     let recording = Recording {
         syscalls: vec![
             write(1, 11, [100, 920]),
@@ -295,18 +294,15 @@ fn a_call_that_slept_for_another_ones_has_its_stages() {
         ],
         blocks: vec![request(1, 11, [150, 200, 800, 800].map(|us| us * 1000))],
         sched: vec![
-            slept(12, [210, 900], 11, 10),
-            slept(13, [310, 940], 12, 10),
-            slept(14, [310, 940], 11, 30),
+            slept_for(12, [210, 900], 11, 10),
+            slept_for(13, [310, 940], 12, 10),
+            slept_for(14, [310, 940], 11, 30),
         ],
         ..Recording::default()
     };
     let (kept, _) = recording.seal();
     let of = |tid| kept.syscall.iter().find(|op| op.tid == Some(tid)).unwrap();
-    let us_of = |tid| -> Vec<_> {
-        let stages = stages(of(tid));
-        stages.into_iter().map(|(name, ns)| (name, ns / 1000)).collect()
-    };
+    let us_of = |tid| stages_us(of(tid));
     assert_eq!(us_of(11), [("fs_ns", 170), ("queue_ns", 50), ("device_ns", 600)]);
     assert_eq!(us_of(12), [("fs_ns", 160), ("device_ns", 590)]);
     assert_eq!(us_of(13), [("fs_ns", 170), ("device_ns", 490)]);
