@@ -255,8 +255,15 @@ def _lost(context: Context, below: Context, suspect: Suspect) -> Lost:
     lost = np.bincount(index[order], np.maximum(0.0, high - low), minlength=len(op_id))
     last = np.zeros(len(op_id), np.int64)
     np.maximum.at(last, index, numbers[at])
+    # A buffered write has requests that begin when it is over: it did not wait for them.
+    waited = lost > 0
     return Lost(
-        op_id, data["op"][first].astype(str), latency, lost.astype(np.float64), last, slow.thinning * step
+        op_id[waited],
+        data["op"][first][waited].astype(str),
+        latency[waited],
+        lost[waited].astype(np.float64),
+        last[waited],
+        slow.thinning * step,
     )
 
 
@@ -301,12 +308,13 @@ def _claim(
     waited, times = np.unique(lost.op, return_counts=True)
     waiting = str(waited[np.argmax(times)])
     device = str(slow.device[chosen][0])
+    p99, without = words.duration(p99_ns), words.duration(without_ns)
+    percentile = f" The 99th percentile is {p99}, without these waits {without}." if p99 != without else ""
     return (
         f"1 in {words.significant(every)} {kind} of {device} took {words.duration(float(np.median(slow.latency_ns[chosen])))} where "
         f"{words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and lost the time in the "
         f"{below.stage(STAGES[suspect.stage])} stage. {words.things(len(lost.op_id) * lost.weight, waiting, words.plural_op(waiting))} waited for one, "
-        f"{words.duration(float(np.median(lost.lost_ns)))} longer each: {words.percent(share)} of all latency. The 99th percentile is "
-        f"{words.duration(p99_ns)}, without these waits {words.duration(without_ns)}."
+        f"{words.duration(float(np.median(lost.lost_ns)))} longer each: {words.percent(share)} of all latency.{percentile}"
     )
 
 
