@@ -1338,7 +1338,17 @@ TRUTHS: dict[str, Truth] = {
         name="indexer",
         because_of="requests on the same device",
     ),
+    "visit_to_the_end": Truth(
+        "visitor",
+        True,
+        visitors.visit_to_the_end,
+        status="slow",
+        kind="process",
+        name="indexer",
+        because_of="requests on the same device",
+    ),
     "free_visit": Truth("visitor", False, visitors.free_visit),
+    "free_visit_to_the_end": Truth("visitor", False, visitors.free_visit_to_the_end),
     **{
         build.__name__: Truth("visitor", False, build, status="slow", kind="stage", name="device")
         for build in (
@@ -1347,6 +1357,8 @@ TRUTHS: dict[str, Truth] = {
             visitors.slow_for_half_a_visit,
             visitors.visit_of_a_slow_device,
             visitors.collected_requests,
+            visitors.stays_at_a_slow_device,
+            visitors.slow_later_than_who_stays,
         )
     },
     "seldom_guest": Truth(

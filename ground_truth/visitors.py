@@ -23,12 +23,13 @@ def _visited(
     requests: int = 12_000,
     took_ms: float = 5.0,
     device: str = DEVICE,
+    stays: bool = False,
 ) -> Path:
-    """The judged program reads one after the other; another one begins `requests` in two seconds of the run. `slow`: whether reads take twelve times as
-    long at a moment, by when the visit begins and ends."""
+    """The judged program reads one after the other; another one begins `requests` in two seconds of the run, or from then to its end. `slow`: whether reads take
+    twelve times as long at a moment, by when the visit begins and ends."""
     rng = np.random.default_rng([seed, 151])
     came = float(rng.uniform(1.8, 2.2) * SECOND)
-    left = came + 2.0 * SECOND
+    left = float(SECONDS * SECOND) if stays else came + 2.0 * SECOND
     begins, lengths, now = [], [], 0.0
     while now < SECONDS * SECOND:
         typical_us = _USUAL_US * (_TIMES_AS_LONG if slow(now, came, left) else 1.0)
@@ -106,3 +107,27 @@ def slow_beyond_a_visit(seed: int, path: Path) -> Path:
 def collected_requests(seed: int, path: Path) -> Path:
     """The device is slow by itself; a program that asks for little has much in flight meanwhile, because each of its requests waits."""
     return _visited(seed, path, slow=lambda at, came, left: came <= at < left, requests=200, took_ms=200.0)
+
+
+def visit_to_the_end(seed: int, path: Path) -> Path:
+    """It stays: reads wait behind its own from then on, and the device has more to do than before."""
+    return _visited(seed, path, slow=lambda at, came, left: came <= at, requests=24_000, stays=True)
+
+
+def free_visit_to_the_end(seed: int, path: Path) -> Path:
+    """The device has room for both."""
+    return _visited(seed, path, slow=lambda *_: False, requests=24_000, took_ms=0.3, stays=True)
+
+
+def stays_at_a_slow_device(seed: int, path: Path) -> Path:
+    """The device was slow half a second before somebody came and stayed."""
+    return _visited(
+        seed, path, slow=lambda at, came, left: came - 0.5 * SECOND <= at, requests=24_000, stays=True
+    )
+
+
+def slow_later_than_who_stays(seed: int, path: Path) -> Path:
+    """Somebody came a second and a half before the device became slow."""
+    return _visited(
+        seed, path, slow=lambda at, came, left: came + 1.5 * SECOND <= at, requests=24_000, stays=True
+    )

@@ -54,6 +54,16 @@ def test_any_other_shape_accuses_nobody(slow: list[tuple[float, float]]) -> None
     assert compared(requests(slow)) is None
 
 
+def test_who_stays_has_no_time_after_it() -> None:
+    end = 10 * SECOND
+    visit = _compared(requests([(3.0, 10.0)]), "dd", BEGIN, end, 5_000, 16.0, stays=True)
+    assert visit is not None
+    assert visit.after_ns is None
+    assert visit.during_ns == pytest.approx(12 * visit.before_ns, rel=0.1)
+    for slow in ([], [(2.0, 10.0)], [(3.0, 7.0)], [(5.0, 10.0)], [(0.0, 10.0)]):
+        assert _compared(requests(slow), "dd", BEGIN, end, 5_000, 16.0, stays=True) is None, slow
+
+
 def test_who_asks_for_more_meanwhile_is_in_its_own_way() -> None:
     assert compared(requests([(3.0, 6.0)], often=1.2)) is not None
     assert compared(requests([(3.0, 6.0)], often=3.0)) is None

@@ -1,7 +1,7 @@
-"""Another program that used a device once, and left again: the judged program's own requests before, during and after.
+"""Another program that used a device once, and left again or stayed: the judged program's own requests before, during and after.
 
-`background_work` needs several visits, `slower_since` one that stays to the end. A visit says enough by itself where requests of the same kind and size
-take longer from its begin on, in all of it, and as long as before from its end on. Only what the other program began counts: a device that pauses
+`background_work` needs several visits, `slower_since` a device that had no more to do than before. A visit says enough by itself where requests of the same kind and
+size take longer from its begin on, in all of it, and as long as before from its end on, where it has one. Only what the other program began counts: a device that pauses
 collects the requests of whoever uses it, but does not make it begin more of them.
 """
 
@@ -16,6 +16,7 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import leave_device
 from whodisk.detectors.shared_devices import asking, disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import (
+    NEWCOMER_OFF_MAX,
     NEWCOMER_OUTSIDE,
     SHARE_OF_LATENCY_MIN,
     VISITOR_AROUND_MIN,
@@ -68,7 +69,8 @@ class Visit:
     #: Geometric means over kinds of their medians, ns.
     before_ns: float
     during_ns: float
-    after_ns: float
+    #: None: it stayed to the end of the run.
+    after_ns: float | None
     #: How much longer (a logarithm) each block of the visit was than the time around it.
     rises: Floats
 
@@ -82,14 +84,15 @@ def run(context: Context) -> Result:
     if not shared:
         return result
     below = disks_below(context, shared)
-    own: Requests | None = None
+    own = _own(context, shared)
+    if not len(own.start_ns):
+        return result
     seen: set[str] = set()
     for devices in (shared, [*below]) if below else (shared,):
-        for comm in _programs(context, devices):
+        for comm in _programs(context, devices, own):
             if comm in seen or is_kernel_thread(context.case, comm):
                 continue
             seen.add(comm)
-            own = own or _own(context, shared)
             visit = _visit(context, devices, comm, own)
             if visit is not None:
                 disk = disk_asked(context, shared, below, comm)
@@ -107,17 +110,26 @@ FROM (SELECT {program_sql(context)} AS comm, size_bytes, start_ns FROM measured 
 WHERE comm NOT IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DESC, 1"""
 
 
-def _programs(context: Context, devices: list[str]) -> list[str]:
-    """Those that were there for a part of the run only, with enough before and after it."""
+def _programs(context: Context, devices: list[str], own: Requests) -> list[str]:
+    """Those that were there for a part of the run only, with enough before it, and enough after it unless they stayed to the end."""
     survey = context.survey
     around_ns = VISITOR_AROUND_MIN * survey.span_ns
     return [
         str(row["comm"])
         for row in context.case.rows(programs_sql(context, devices))
         if float(row["begin_ns"] or 0) >= survey.begin_ns + around_ns
-        and float(row["end_ns"] or 0) <= survey.end_ns - around_ns
+        and (
+            float(row["end_ns"] or 0) <= survey.end_ns - around_ns
+            or _stays(context, own, float(row["end_ns"] or 0))
+        )
         and int(row["requests"] or 0) >= VISITOR_KIND_MIN
     ]
+
+
+def _stays(context: Context, own: Requests, last_ns: float) -> bool:
+    """Whether a program whose requests begin until then was there until the judged one made its last."""
+    end_ns, begin_ns = int(own.start_ns[-1]), context.survey.begin_ns
+    return last_ns >= end_ns - NEWCOMER_OFF_MAX * (end_ns - begin_ns)
 
 
 def _own(context: Context, devices: list[str]) -> Requests:
@@ -153,14 +165,19 @@ WHERE layer = 'block' AND device IN ({names}) AND {program_sql(context)} = {quot
     in_flight = _part(context, names, comm, begin_ns, end_ns)
     if in_flight is None:
         return None
-    return _compared(own, comm, begin_ns, end_ns, int(mine.sum()), in_flight)
+    stays = _stays(context, own, float(last))
+    until_ns = max(end_ns, int(own.start_ns[-1]) + 1) if stays else end_ns
+    return _compared(own, comm, begin_ns, until_ns, int(mine.sum()), in_flight, stays=stays)
 
 
 def _part(context: Context, names: str, comm: str, begin_ns: int, end_ns: int) -> float | None:
-    """Its mean number in flight; None unless it began most of the requests or bytes of the time, and most of what was in flight was its."""
+    """Its mean number in flight; None unless it began most of the requests or bytes of the time, and most of what was in flight was its.
+
+    Flushes are left out: the kernel makes them for all who sync, and they have no program.
+    """
     rows = context.case.rows(
         f"""SELECT coalesce({program_sql(context)}, '') = {quoted(comm)} AS its, count(*) AS requests, sum(size_bytes) AS bytes, sum(latency_ns) AS busy_ns
-FROM measured WHERE layer = 'block' AND device IN ({names}) AND start_ns >= {begin_ns} AND start_ns < {end_ns} GROUP BY 1"""
+FROM measured WHERE layer = 'block' AND op <> 'flush' AND device IN ({names}) AND start_ns >= {begin_ns} AND start_ns < {end_ns} GROUP BY 1"""
     )
     all_of = {key: sum(float(row[key] or 0) for row in rows) for key in ("requests", "bytes", "busy_ns")}
     its = {key: sum(float(row[key] or 0) for row in rows if row["its"]) for key in all_of}
@@ -171,8 +188,16 @@ FROM measured WHERE layer = 'block' AND device IN ({names}) AND start_ns >= {beg
 
 
 def _compared(
-    own: Requests, comm: str, begin_ns: int, end_ns: int, requests: int, in_flight: float
+    own: Requests,
+    comm: str,
+    begin_ns: int,
+    end_ns: int,
+    requests: int,
+    in_flight: float,
+    *,
+    stays: bool = False,
 ) -> Visit | None:
+    """`stays`: to the end of the run, so that nothing comes after it."""
     kinds = int(own.kind.max()) + 1 if len(own.kind) else 0
     # What was in flight when it came, or left, is of neither.
     done_ns = own.start_ns + own.latency_ns
@@ -181,26 +206,28 @@ def _compared(
         [0, 1, 2],
         3,
     )
-    counts = np.stack([np.bincount(own.kind[period == number], minlength=kinds) for number in range(3)])
+    periods = range(2 if stays else 3)
+    counts = np.stack([np.bincount(own.kind[period == number], minlength=kinds) for number in periods])
     known = np.flatnonzero((counts >= VISITOR_KIND_MIN).all(axis=0))
-    if not len(known) or _asks_more(own, period, begin_ns, end_ns):
+    if not len(known) or _asks_more(own, period, begin_ns, end_ns, stays=stays):
         return None
     medians = np.array(
         [
             [np.median(own.latency_ns[(own.kind == kind) & (period == number)]) for kind in known]
-            for number in range(3)
+            for number in periods
         ]
     )
     weight = counts[1, known] / counts[1, known].sum()
-    before, during, after = (float(level) for level in np.log(medians) @ weight)
-    rise = during - max(before, after)
-    if rise < np.log(VISITOR_RATIO_MIN) or abs(after - before) > VISITOR_BACK_MAX * rise:
+    before, during, *after = (float(level) for level in np.log(medians) @ weight)
+    around = [before, *after]
+    rise = during - max(around)
+    if rise < np.log(VISITOR_RATIO_MIN) or max(around) - min(around) > VISITOR_BACK_MAX * rise:
         return None
     usual = np.full(kinds, np.nan)
-    usual[known] = np.sqrt(medians[0] * medians[2])
+    usual[known] = np.exp(np.log(np.delete(medians, 1, axis=0)).mean(axis=0))
     chosen = own.pick(np.isfinite(usual[own.kind]))
     beyond = np.log(chosen.latency_ns / usual[chosen.kind])
-    middle = 0.5 * (during - 0.5 * (before + after))
+    middle = 0.5 * (during - float(np.mean(around)))
     rises = _blocks(chosen.start_ns, beyond, begin_ns, end_ns, middle)
     if rises is None or not _came_first(chosen, beyond > middle, begin_ns, end_ns):
         return None
@@ -212,20 +239,20 @@ def _compared(
         in_flight,
         before_ns=float(np.exp(before)),
         during_ns=float(np.exp(during)),
-        after_ns=float(np.exp(after)),
+        after_ns=float(np.exp(after[0])) if after else None,
         rises=rises,
     )
 
 
-def _asks_more(own: Requests, period: Ints, begin_ns: int, end_ns: int) -> bool:
+def _asks_more(own: Requests, period: Ints, begin_ns: int, end_ns: int, *, stays: bool) -> bool:
     """Whether the judged program itself asked for more during the visit than before and after: then it is in its own way, too."""
-    spans = (begin_ns - own.start_ns[0], end_ns - begin_ns, own.start_ns[-1] - end_ns)
+    spans = [begin_ns - own.start_ns[0], end_ns - begin_ns, own.start_ns[-1] - end_ns]
     for amounts in (np.ones(len(period)), own.size_bytes):
-        before, during, after = (
+        before, during, *after = (
             float(amounts[period == number].sum()) / max(1.0, float(span))
-            for number, span in enumerate(spans)
+            for number, span in enumerate(spans[:2] if stays else spans)
         )
-        if during > VISITOR_MORE_MAX * max(before, after):
+        if during > VISITOR_MORE_MAX * max([before, *after]):
             return True
     return False
 
@@ -271,17 +298,22 @@ WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visi
     ratio = float(np.exp(visit.rises.mean()))
     low, high = (float(np.exp(edge)) for edge in bootstrap_sum(visit.rises / len(visit.rises)))
     begin, end = (words.duration(at - survey.begin_ns) for at in (visit.begin_ns, visit.end_ns))
-    claim = (
-        f"{visit.comm} used {place} once, from {begin} to {end} ({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average), and "
-        f"requests of the same kind and size took {words.duration(visit.during_ns)} meanwhile, {words.duration(visit.before_ns)} before it came and {words.duration(visit.after_ns)} "
-        f"after it left: {words.percent(share)} of all latency."
-    )
+    asked_for = f"({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average)"
+    during, before = words.duration(visit.during_ns), words.duration(visit.before_ns)
+    if visit.after_ns is None:
+        claim = f"{visit.comm} used {place} from {begin} on, to the end {asked_for}, and requests of the same kind and size took {during} since, {before} before it came"
+    else:
+        claim = (
+            f"{visit.comm} used {place} once, from {begin} to {end} {asked_for}, and requests of the same kind and size took {during} meanwhile, {before} before it came "
+            f"and {words.duration(visit.after_ns)} after it left"
+        )
+    claim += f": {words.percent(share)} of all latency."
     slow = context.slow
     met = (slow.start_ns < visit.end_ns) & (slow.end_ns > visit.begin_ns)
     return Candidate(
         culprit=asking(visit.comm, disk),
         claim=claim,
-        baseline=f"the judged program's own requests of the same kind and size before {visit.comm} came and after it left",
+        baseline=f"the judged program's own requests of the same kind and size before {visit.comm} came{'' if visit.after_ns is None else ' and after it left'}",
         effect=Effect("time of a request", ratio, "x around it", low, high),
         share_of_excess=share,
         share_of_latency=share,
@@ -300,7 +332,7 @@ WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visi
   {SIZE_CLASS} AS size_class, count(*) AS requests, CAST(median(latency_ns) AS BIGINT) AS median_ns FROM measured WHERE {asked} GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4, 1 LIMIT 40""",
             ),
         ],
-        refute=f"Stop {visit.comm} for a while when it is there again: requests that stay slow are not its.",
+        refute=f"Stop {visit.comm} for a while{'' if visit.after_ns is None else ' when it is there again'}: requests that stay slow are not its.",
         remedy=leave_device(visit.comm),
         otherwise=claim,
         explains=np.asarray(met & waited_for(slow, tuple(shared)), np.bool_),
