@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,20 @@ from tests.synth import SYSCALL_ID_BASE, write_case
 from whodisk.verdict.solve import solve
 
 CALLS, SLEEPS, US, MS = 1000, 100, 1_000, 1_000_000
+META = {"observer": "record", "command": ["apache2"], "duration_ns": 10_000 * MS}
+
+
+def _sleep(start_ns: int, duration_ns: int, **whose: Any) -> dict[str, Any]:
+    """A wait for a page."""
+    return {
+        **whose,
+        "cpu": 0,
+        "start_ns": start_ns,
+        "duration_ns": duration_ns,
+        "state": "blocked",
+        "cause": "folio_wait_bit_common",
+        "cause_pid": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -40,20 +55,26 @@ def test_waits_outside_of_calls_are_no_health(
         "fs_ns": latency,
     }
     waits = [
-        {
-            **same,
-            "tid": 72,
-            "cpu": 0,
-            "start_ns": int(at),
-            "duration_ns": int(length),
-            "state": "blocked",
-            "cause": "folio_wait_bit_common",
-            "cause_pid": None,
-        }
-        for at, length in zip(begin, length_ns, strict=True)
+        _sleep(int(at), int(length), **same, tid=72) for at, length in zip(begin, length_ns, strict=True)
     ]
-    meta = {"observer": "record", "command": ["apache2"], "duration_ns": 10_000 * MS}
-    verdict = solve(write_case(tmp_path / "x.case", syscall=syscall, tables={"waits": waits}, meta=meta))
+    verdict = solve(write_case(tmp_path / "x.case", syscall=syscall, tables={"waits": waits}, meta=META))
     assert verdict.status == status, verdict.summary
     said = verdict.summary[0].startswith("No verdict: threads of apache2 waited for storage for")
     assert said is (status == "insufficient"), verdict.summary
+
+
+def test_waits_of_a_neighbour_whose_calls_are_not_recorded_say_nothing(tmp_path: Path) -> None:
+    """Another program on the same disk waits for 5 s of 10 s: of a recorded command no call of others is a row."""
+    syscall = {
+        "pid": 70,
+        "tid": 71,
+        "comm": "apache2",
+        "op_id": SYSCALL_ID_BASE | np.arange(CALLS),
+        "start_ns": np.arange(CALLS) * 10 * MS,
+        "latency_ns": 10 * US,
+        "op": "open",
+        "fs_ns": 10 * US,
+    }
+    waits = [_sleep(n * 100 * MS, 50 * MS, pid=90, comm="fio", tid=91) for n in range(SLEEPS)]
+    verdict = solve(write_case(tmp_path / "x.case", syscall=syscall, tables={"waits": waits}, meta=META))
+    assert verdict.status == "limited", verdict.summary

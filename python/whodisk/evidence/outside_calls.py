@@ -32,9 +32,11 @@ def outside_calls(context: Context) -> OutsideCalls | None:
     if context.layer != "syscall" or "waits" not in context.case.columns:
         return None
     causes = ", ".join(map(quoted, FOR_IO))
+    # Where the calls of others are not recorded, all of their waits are outside of calls that are.
+    own = ", ".join(map(str, context.own_programs[1])) or "NULL"
     rows = context.case.rows(
         f"""WITH asleep AS (SELECT tid, comm, cause, start_ns, duration_ns FROM waits
-  WHERE state = 'blocked' AND cause IN ({causes}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}),
+  WHERE state = 'blocked' AND pid IN ({own}) AND cause IN ({causes}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}),
 calls AS (SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM ops WHERE layer = 'syscall' AND tid IN (SELECT tid FROM asleep GROUP BY 1)),
 apart AS (SELECT a.comm, a.cause, a.duration_ns FROM asleep AS a ASOF LEFT JOIN calls AS c ON a.tid = c.tid AND a.start_ns >= c.start_ns
   WHERE c.end_ns IS NULL OR a.start_ns >= c.end_ns),
