@@ -25,10 +25,14 @@ SYNCS, LATE = 400, 217
         ("sync", "python", 120, False, ("beside 120 writes of python, 150 MiB", True)),
         # It is there all the time, and other syncs were quick.
         ("sync", "python", 120, True, ("beside 120 writes of python, 150 MiB", False)),
-        ("sync", "python", 3, False, (NOTHING_OBSERVED, False)),
+        # Three may wait for the same thing as the sync.
+        ("sync", "python", 3, False, ("beside 3 writes of python, 3.75 MiB", False)),
         # What the kernel writes out may be the program's own.
         ("sync", "kworker/u8:2", 120, False, (NOTHING_OBSERVED, False)),
         ("sync", "gokv", 120, False, (NOTHING_OBSERVED, False)),
+        # Its own writes are none of a read's.
+        ("read", "gokv", 120, False, ("beside 121 writes of gokv, 150 MiB", True)),
+        ("read", "gokv", 3, False, (NOTHING_OBSERVED, False)),
         (
             "flush",
             "python",

@@ -51,6 +51,8 @@ HOLDS: dict[str, frozenset[str]] = {
     "blocked": frozenset({"app", "fs", "throttle", "reap"}),
     "trouble": frozenset({"queue", "device"}),
 }
+#: Where a thread sleeps before its request is queued, until the device has taken more of what was written (block/blk-rq-qos.c).
+HELD_TO_WRITE = "rq_qos_wait"
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
 
@@ -414,7 +416,8 @@ def _cause(
     stage, lost_ns = episode.stage, episode.stage_excess_ns
     best: tuple[float, Cause] | None = None
     for times in waits:
-        if stage not in HOLDS.get(times.state, frozenset()):
+        before_queue = stage == "queue" and times.state == "blocked" and times.who == HELD_TO_WRITE
+        if stage not in HOLDS.get(times.state, frozenset()) and not before_queue:
             continue
         covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
         if covered < COVERS_MIN * lost_ns or (
@@ -493,6 +496,8 @@ def _said(state: str, who: str) -> str:
         return "its control group had used up its CPU quota"
     if state == "runnable":
         return f"its thread was ready; {who or 'another program'} had the CPU"
+    if who == HELD_TO_WRITE:
+        return "its thread waited for its turn to write (writeback throttling)"
     return f"its thread {words.slept(who)}" if who else "its thread slept"
 
 

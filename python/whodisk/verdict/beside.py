@@ -1,4 +1,4 @@
-"""What another program had at the device beside an operation that waited there."""
+"""What else a device had beside an operation that waited there."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ from whodisk.statistics.stats import disjoint, overlap
 BEFORE = STAGES[: STAGES.index("device")]
 
 
+FLUSH = "flush"
+#: What a program may do beside an operation that has nothing to do with it.
+OPPOSITE = {"read": "write", "fault": "write", "write": "read"}
+
+
 @dataclass(frozen=True)
 class Beside:
-    """Requests that another program had at the device while an operation waited for it."""
+    """What a device had beside an operation that waited for it: requests of another program, or a flush, which has none."""
 
     requests: int
     op: str
@@ -33,6 +38,8 @@ class Beside:
 
     @property
     def said(self) -> str:
+        if self.op == FLUSH:
+            return "the device flushed its cache"
         size = f", {words.size(self.size_bytes)}" if self.size_bytes else ""
         return (
             f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} of {self.program}{size}"
@@ -40,35 +47,47 @@ class Beside:
 
 
 def beside_of(context: Context, episode: Episode) -> Beside | None:
-    """The program that had most requests of one kind at the device while an operation waited there, if these are many and cover nearly all of that time.
+    """What covers nearly all of the time that an operation waited at the device: many requests of one kind of another program; else a flush; else the few that
+    another program had there, which a device that stands still holds, too, so that they were there at the same time and no more is known.
 
-    What the kernel writes out in a thread of its own may be the program's own data: it is nobody else's.
+    What the kernel writes out in a thread of its own may be the program's own data: it is nobody else's. Of the program itself only many writes beside a read
+    count, and many reads beside a write: of its own kind of requests an operation is one.
     """
     if "block" not in context.surveys or not episode.device or episode.silence:
         return None
     from_ns = episode.start_ns + round(sum(episode.stage_ns[STAGES.index(stage)] for stage in BEFORE))
-    requests = f"""(SELECT op, {program_sql(context)} AS program, size_bytes, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
-  WHERE device = {quoted(episode.device)} AND NOT open AND comm IS NOT NULL)"""
-    rows = context.case.rows(
-        f"""SELECT op, program, count(*) AS requests, sum(size_bytes) AS bytes FROM {requests} AS r
-WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND program NOT IN ({own_sql(context)})
-GROUP BY 1, 2 HAVING count(*) >= {AHEAD_TOLD_MIN} ORDER BY 3 DESC, 1, 2"""
-    )
-    found = next((row for row in rows if not is_kernel_thread(context.case, str(row["program"]))), None)
-    if found is None:
-        return None
     data = context.case.arrays(
-        f"SELECT start_ns, end_ns FROM {requests} AS r WHERE op = {quoted(str(found['op']))} AND program = {quoted(str(found['program']))}"
+        f"""SELECT op, program, own, size_bytes, start_ns, end_ns FROM (SELECT *, program IN ({own_sql(context)}) AS own FROM {_requests_sql(context, episode.device)} AS r) AS r
+WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {quoted(OPPOSITE.get(episode.op, ""))}) ORDER BY start_ns, end_ns"""
     )
-    times = Times(*disjoint(data["start_ns"].astype(np.float64), data["end_ns"].astype(np.float64)))
+    op, program = data["op"].astype(str), data["program"].astype(str)
     window = np.array([float(from_ns)]), np.array([float(episode.end_ns)])
-    covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
-    if covered < COVERS_MIN * episode.stage_ns[STAGES.index("device")]:
+    least_ns = COVERS_MIN * episode.stage_ns[STAGES.index("device")]
+    found: list[tuple[bool, bool, int, float, str, str, int]] = []
+    for kind, who in sorted(set(zip(op.tolist(), program.tolist(), strict=True))):
+        mine = (op == kind) & (program == who)
+        times = disjoint(data["start_ns"][mine].astype(np.float64), data["end_ns"][mine].astype(np.float64))
+        covered = float(overlap(*window, *times)[0])
+        if covered < least_ns or (kind != FLUSH and is_kernel_thread(context.case, who)):
+            continue
+        count = int(mine.sum())
+        many = count >= AHEAD_TOLD_MIN and kind != FLUSH
+        if bool(data["own"][mine][0]) and not many:
+            continue
+        size = int(data["size_bytes"][mine].astype(np.int64).sum())
+        found.append((many, kind == FLUSH, count if many else 0, covered, kind, who, size))
+    if not found:
         return None
-    return Beside(
-        int(found["requests"] or 0),
-        str(found["op"]),
-        str(found["program"]),
-        int(found["bytes"] or 0),
-        not is_elsewhere(times, episode, context.survey),
+    many, _, count, _, kind, who, size = max(found)
+    theirs = context.case.arrays(
+        f"SELECT start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(kind)} AND program = {quoted(who)}"
     )
+    every = Times(*disjoint(theirs["start_ns"].astype(np.float64), theirs["end_ns"].astype(np.float64)))
+    certain = (many or kind == FLUSH) and not is_elsewhere(every, episode, context.survey)
+    return Beside(count or int(((op == kind) & (program == who)).sum()), kind, who, size, certain)
+
+
+def _requests_sql(context: Context, device: str) -> str:
+    """SQL: requests of a device with their program, and flushes, which may have none."""
+    return f"""(SELECT op, coalesce({program_sql(context)}, '') AS program, coalesce(size_bytes, 0) AS size_bytes, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
+  WHERE device = {quoted(device)} AND NOT open AND (comm IS NOT NULL OR op = '{FLUSH}'))"""
