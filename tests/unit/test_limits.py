@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ground_truth import limits, rates
 from ground_truth.cases import TRUTHS
 from whodisk.detectors import saturation
+from whodisk.detectors.saturation import _fills_window
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import find_slow, none_of
 from whodisk.evidence.survey import survey_layer
@@ -66,6 +69,19 @@ def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
     assert " requests in flight there, because the kernel reads ahead" in verdict.limit
     assert "read_ahead_kb of nvme0n1" in verdict.next_steps[0]
     assert not [item for item in verdict.cleared if item.what.startswith("device:")]
+
+
+@pytest.mark.parametrize(
+    ("size_kib", "window", "fills"), [(12, 1024, False), (512, 1024, True), (12, None, True)]
+)
+def test_a_larger_window_is_no_advice_for_small_files(size_kib: int, window: int | None, fills: bool) -> None:
+    reads = [SimpleNamespace(device="sda", size_bytes=size_kib * 1024 * 500.0, operations=500)]
+    queue = {} if window is None else {"read_ahead_kb": window}
+    context: Any = SimpleNamespace(
+        case=SimpleNamespace(system={"devices": {"sda": {"queue": queue}}}),
+        surveys={"block": SimpleNamespace(select=lambda op: reads)},
+    )
+    assert _fills_window(context, "sda") is fills
 
 
 def test_what_a_read_asks_for_is_not_what_it_gets(tmp_path: Path) -> None:
@@ -130,7 +146,7 @@ def test_one_at_a_time_on_a_disk_of_flat_latency_is_no_rate_of_it(tmp_path: Path
     verdict = solve(rates.one_at_a_time(3, tmp_path / "case"))
     assert verdict.limit is not None
     assert "has one request in flight at a time" in verdict.limit
-    assert "Its files lie on /mnt/mail, which is mounted with `sync`" in verdict.limit
+    assert verdict.limit.startswith("/mnt/mail, which is mounted with `sync`: ")
     assert "two of it at once" in verdict.next_steps[0]
     assert "mount -o remount,async /mnt/mail" in " ".join(verdict.next_steps)
     # Where nobody would notice whether it takes more, the experiment that shows it is proposed.

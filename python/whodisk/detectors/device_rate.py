@@ -41,7 +41,7 @@ def run(context: Context) -> Result:
                 synced = (
                     synced_mount(context, program) if program is not None and pace.op == "write" else None
                 )
-                result.limit = said + (synced.said if synced else "")
+                result.limit = said + (f". Its files lie on {synced.said}" if synced else "")
                 result.limit_refute = _refute(pace) + (f" {synced.refute}" if synced else "")
             else:
                 result.besides = said

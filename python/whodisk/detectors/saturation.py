@@ -24,6 +24,7 @@ from whodisk.detectors.thread_limit import (
 )
 from whodisk.detectors.thresholds import (
     AHEAD_MIN,
+    FILLED_WINDOW_MIN,
     FOREIGN_FILLED,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
@@ -222,12 +223,12 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
 
 
 def _name_sync(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:
-    """Adds to a limit that a mount option makes calls durable, where those that change files take a good part of the program's time."""
+    """Puts before a limit that a mount option makes calls durable, where those that change files take a good part of the program's time."""
     changing = sum(time.share[name] for name in (WRITES, DURABLE, OTHERS)) if time is not None else 0.0
     synced = synced_mount(context, program) if result.limited and changing >= THREAD_BINDS_MIN else None
     if synced is not None:
-        result.limit = f"{result.limit}{synced.said}"
-        result.limit_refute = f"{result.limit_refute or DEEPER} {synced.refute}"
+        result.limit = f"{synced.said}, {words.percent(changing)} of the time of its threads; {result.limit}"
+        result.limit_refute = f"{synced.refute} {result.limit_refute or DEEPER}"
 
 
 def _in_flight(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:
@@ -305,16 +306,27 @@ def _streams(context: Context, program: Program, own: Load, filled: float) -> st
     )
 
 
+def _window_kb(context: Context, device: str) -> int | None:
+    """What readahead may fetch at a time, KiB; None where the setting was not recorded."""
+    queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
+    return int(queue["read_ahead_kb"]) if "read_ahead_kb" in queue else None
+
+
 def _read_ahead(context: Context, device: str) -> str:
     """What the setting is, where that was recorded."""
-    queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
-    return f" (now {queue['read_ahead_kb']})" if "read_ahead_kb" in queue else ""
+    window_kb = _window_kb(context, device)
+    return "" if window_kb is None else f" (now {window_kb})"
 
 
 def _beside(context: Context, program: Program, own: Load) -> str:
     """The experiment for a program that has one call in flight at a time."""
     ahead = ""
-    if own.through_cache and program.device and _fetched_ahead(context):
+    if (
+        own.through_cache
+        and program.device
+        and _fetched_ahead(context)
+        and _fills_window(context, program.device)
+    ):
         ahead = (
             f", or give it a larger read_ahead_kb of {program.device}{_read_ahead(context, program.device)}"
         )
@@ -337,6 +349,17 @@ def _fetched_ahead(context: Context) -> bool:
         "SELECT sum(issued_bytes) AS issued, sum(missed_bytes) AS missed FROM measured_prefetch"
     )[0]
     return float(row["issued"] or 0) >= float(row["missed"] or 0)
+
+
+def _fills_window(context: Context, device: str) -> bool:
+    """Whether requests come near what readahead may fetch at a time: of small files a larger window fetches no more. True where the setting is not known."""
+    window_kb = _window_kb(context, device)
+    reads = context.surveys["block"].select(op="read") if "block" in context.surveys else []
+    reads = [stratum for stratum in reads if stratum.device == device]
+    if window_kb is None or not reads:
+        return True
+    mean_bytes = sum(s.size_bytes for s in reads) / max(1.0, sum(s.operations for s in reads))
+    return mean_bytes >= FILLED_WINDOW_MIN * 1024 * window_kb
 
 
 def _under_loop(context: Context, device: str) -> str:

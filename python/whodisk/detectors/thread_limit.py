@@ -318,9 +318,11 @@ def _others(context: Context, program: Program, time: ThreadTime) -> Limit:
     calls = time.calls[OTHERS]
     kinds = sorted({s.op for s in context.survey.strata} - set(CALL_OF))
     few = _few(context, f"{program.sql} AND op IN ({', '.join(map(quoted, kinds))})", calls) if kinds else ""
+    moving = time.share[WRITES] + time.share[DURABLE]
+    besides = f"; {words.percent(moving)} in writes and syncs" if moving >= BEHIND_SYNC_TOLD else ""
     return Limit(
-        f"files, not data: {_waits(program.name, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
-        f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}{few}",
+        f"{'files, not data' if 2 * moving < time.share[OTHERS] else 'files and data'}: {_waits(program.name, time, time.share[OTHERS])} in calls that open, make, rename or "
+        f"remove files, {words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}{few}{besides}",
         WITHOUT_THE_LONGEST
         if few
         else "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
@@ -396,7 +398,7 @@ def remote_said(context: Context, ops: tuple[str, ...]) -> str:
 
 
 def synced_mount(context: Context, program: Program) -> Limit | None:
-    """What a limit says besides, and the experiment, where a program's longest calls change files on a mount with `sync`: each returns when the disk has it."""
+    """What sets its speed, and the experiment, where a program's longest calls change files on a mount with `sync`: each returns when the disk has it."""
     if context.layer != "syscall":
         return None
     longest = context.case.arrays(
@@ -406,7 +408,7 @@ def synced_mount(context: Context, program: Program) -> Limit | None:
     if mount is None:
         return None
     return Limit(
-        f". Its files lie on {mount}, which is mounted with `sync`: each call that changes a file or a folder there returns when the disk has it",
+        f"{mount}, which is mounted with `sync`: each call that changes a file or a folder there returns when the disk has it",
         f"Mount {mount} without `sync` for a minute (mount -o remount,async {mount}) and repeat: if it does not get faster, it is not the option.",
     )
 

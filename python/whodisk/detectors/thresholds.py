@@ -839,6 +839,13 @@ SERIAL_SHARE = row(
     CHOSEN,
     "From this part of the time on a serial program is said to wait for its requests.",
 )
+FILLED_WINDOW_MIN = row(
+    "FILLED_WINDOW_MIN",
+    0.25,
+    "share",
+    CHOSEN,
+    "A larger readahead is proposed where reads of the device are this part of what it may fetch at a time, on average: of small files it fetches the file.",
+)
 AHEAD_MIN = row(
     "AHEAD_MIN",
     2,
