@@ -96,6 +96,14 @@ def test_what_a_program_asked_for_in_vain_does_not(tmp_path: Path, number: int) 
     assert verdict.failed[0] in verdict.minor
 
 
+def test_a_copy_that_the_kernel_does_not_make_is_made_by_the_program(tmp_path: Path) -> None:
+    """copy_file_range between two file systems: cp reads and writes instead, and nothing failed."""
+    columns = writes(errno.EXDEV, 3)
+    columns["op"] = np.where(np.asarray(columns["error"]) == errno.EXDEV, "copy", "write")
+    verdict = solve(write_case(tmp_path / "case", app=columns, system={"mounts": MOUNTS}))
+    assert not verdict.failed
+
+
 def test_a_culprit_comes_before_it(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "case", errno.ENOSPC, 700, longest_ns=900_000_000)
     assert verdict.status == "slow" and verdict.summary[0].startswith("Slow: ")

@@ -44,6 +44,7 @@ FACTS = {
     "reading/flush_waits.KERNEL": "a flag of the case format",
     "reading/views.BINS_PER_OCTAVE": "how fine a histogram is (DESIGN 8)",
     "reading/views.FORMAT_VERSION": "of the case format",
+    "reading/views.NO_COPY_ERRNOS": "numbers of the kernel",
     "reading/views.KEPT_VALUES_MAX": "what is kept in memory: it decides nothing",
     "reading/views.STORAGE_ERRNOS": "numbers of the kernel",
     "reading/views.UNFINISHED_ERRNOS": "numbers of the kernel",

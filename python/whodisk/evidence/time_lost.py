@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk import words
 from whodisk.evidence.context import Context
@@ -34,6 +36,9 @@ from whodisk.statistics.stats import (
     sum_of_runs,
     upper_quantile,
 )
+
+#: Where a process sleeps until one that it started ends (kernel/exit.c).
+WAITS_FOR_CHILD = "do_wait"
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def threads_time(context: Context, tids: list[int]) -> Floats:
     """How long these threads were there, in each of `LOSS_BLOCKS` blocks of the measured window, ns: each from the first to the last of its operations
     and waits; together at least as long as one thread that is always there.
 
-    A script starts one program after the other, so that most of its threads are there for a moment only.
+    A script starts one program after the other, so that most of its threads are there for a moment only; and while it waits for one to end, that one works in its place.
     """
     survey, listed = context.survey, ", ".join(map(str, tids)) or "NULL"
     waits = (
@@ -132,10 +137,23 @@ def threads_time(context: Context, tids: list[int]) -> Floats:
         f"""SELECT greatest(min(start_ns), {survey.begin_ns}) AS begin_ns, least(max(start_ns + latency_ns), {survey.end_ns}) AS end_ns FROM
   (SELECT tid, start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND tid IN ({listed}){waits}) GROUP BY tid ORDER BY 1, 2"""
     )
-    edges = np.linspace(survey.begin_ns, survey.end_ns, LOSS_BLOCKS + 1)
-    begin, end = (np.sort(lives[name].astype(np.float64)) for name in ("begin_ns", "end_ns"))
-    there = _before(begin, edges) - _before(end, edges)
-    return np.asarray(np.maximum(np.diff(there), survey.span_ns / LOSS_BLOCKS), np.float64)
+    there = _there(context, lives)
+    if waits:
+        there -= _there(
+            context,
+            context.case.arrays(
+                f"""SELECT greatest(start_ns, {survey.begin_ns}) AS begin_ns, least(start_ns + duration_ns, {survey.end_ns}) AS end_ns FROM waits
+WHERE tid IN ({listed}) AND state = 'blocked' AND cause = '{WAITS_FOR_CHILD}' AND start_ns < {survey.end_ns} AND start_ns + duration_ns > {survey.begin_ns} ORDER BY 1, 2"""
+            ),
+        )
+    return np.asarray(np.maximum(there, survey.span_ns / LOSS_BLOCKS), np.float64)
+
+
+def _there(context: Context, times: dict[str, npt.NDArray[Any]]) -> Floats:
+    """Sum of these times in each of `LOSS_BLOCKS` blocks, ns."""
+    edges = np.linspace(context.survey.begin_ns, context.survey.end_ns, LOSS_BLOCKS + 1)
+    begin, end = (np.sort(times[name].astype(np.float64)) for name in ("begin_ns", "end_ns"))
+    return np.diff(_before(begin, edges) - _before(end, edges))
 
 
 def _before(moments: Floats, edges: Floats) -> Floats:

@@ -78,8 +78,13 @@ UNFINISHED_ERRNOS = (4, 11)
 NAMESPACE_OPS = ("open", "rename", "unlink", "mkdir", "link", "truncate", "allocate")
 #: SQL: whether an operation moves or keeps data: what is opened, named, made or dropped from the page cache is no I/O.
 IS_IO = f"(op NOT IN {(*NAMESPACE_OPS, 'drop', 'other')})"
+#: What a copy inside of the kernel fails with where it is not to be had (errno EXDEV, EINVAL, ENOSYS, EOPNOTSUPP): programs read and write instead.
+NO_COPY_ERRNOS = (18, 22, 38, 95)
 #: SQL: whether an operation failed at I/O. A program that looks for its files opens many that are not there.
-IO_ERROR = f"(error <> 0 AND error NOT IN {UNFINISHED_ERRNOS} AND ({IS_IO} OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
+IO_ERROR = (
+    f"(error <> 0 AND error NOT IN {UNFINISHED_ERRNOS} AND NOT (op = 'copy' AND error IN {NO_COPY_ERRNOS}) "
+    f"AND ({IS_IO} OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
+)
 
 LAYERS = ("app", "syscall", "block", "device")
 
