@@ -219,6 +219,7 @@ def test_full_disk(whodisk: Run, work: Path, size_kib: int) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_a_disk_that_runs_full_leaves_a_case_that_is_not_sound(whodisk: Run, work: Path) -> None:
     """What is lost is said by the recording, the seal, verify and the verdict; nothing is advised that cannot be done."""
     small = work / "small"

@@ -66,6 +66,7 @@ def copy(spec: Path) -> tuple[dict[str, Any], list[Operation]]:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_a_copy_is_a_case(tmp_path: Path) -> None:
     spec, case = specification(tmp_path / "copy.toml", "read_write", tmp_path), tmp_path / "copy.case"
     command = [str(WHODISK), "run", str(spec), "-o", str(case), "--app-only", "--json"]
@@ -233,6 +234,7 @@ def test_a_connection_that_breaks_anywhere_is_told(samba: dict[str, str], method
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_a_copy_whose_server_is_gone_has_nothing_to_judge(tmp_path: Path, samba: dict[str, str]) -> None:
     (Path(samba["folder"]) / "gone.bin").write_bytes(bytes(COPY_BYTES))
     with proxy(samba["server"], "--cut-after", "400") as (through, _):

@@ -131,6 +131,7 @@ read_ahead_kb = 1024
 """
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_settings_are_put_back(whodisk: Run, work: Path, loop: str, number: signal.Signals) -> None:
     before = read_ahead(loop)
@@ -164,6 +165,7 @@ def _sleeps(pid: int) -> bool:
     return bool(listed.stdout)
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     ("arm", "said"),
     [

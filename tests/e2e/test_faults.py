@@ -58,7 +58,7 @@ def test_demo(whodisk: Run, work: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         (Path(folder) / "data.bin").symlink_to(home / "data.bin")
         options = {"cwd": folder, "env": {**os.environ, "HOME": str(home)}}
-        done = whodisk("demo", "--seconds", "3", timeout=180, **options)
+        done = whodisk("demo", "--seconds", "2", timeout=180, **options)
         assert "$ whodisk run" in done.stdout
         assert f"on your own disk ({home}/" in done.stdout
         assert "What was injected" in done.stdout

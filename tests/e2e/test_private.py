@@ -60,6 +60,7 @@ def test_mode_shares_a_case_and_what_is_added_later(whodisk: Run, work: Path, um
 
 @OPEN_UMASK
 @pytest.mark.root
+@pytest.mark.beside
 def test_recordings_are_their_owners_alone_and_the_command_keeps_its_umask(
     whodisk: Run, work: Path, umask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ FROM {ops} WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
     assert set(verdict["where_time_goes"]) == {"commit", "read"}
 
 
+@pytest.mark.beside
 def test_a_program_that_dies_in_the_middle_leaves_a_case(tmp_path: Path) -> None:
     case = tmp_path / "killed.case"
     command: list[str | Path] = [

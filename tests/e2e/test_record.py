@@ -161,6 +161,7 @@ def test_without_root_the_own_layer_is_recorded(work: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_status_output_and_input_of_the_command_pass_through(whodisk: Run, work: Path) -> None:
     done = whodisk("record", "-o", "a.case", "--", "sh", "-c", "cat; echo problem >&2; exit 3", input="hello")
     assert done.stdout == "hello"
@@ -172,6 +173,7 @@ def test_status_output_and_input_of_the_command_pass_through(whodisk: Run, work:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_command_not_found_leaves_nothing(whodisk: Run, work: Path) -> None:
     done = whodisk("record", "-o", "a.case", "--", "no-such-command", code=2)
     assert "no-such-command" in done.stderr
@@ -182,6 +184,7 @@ def test_command_not_found_leaves_nothing(whodisk: Run, work: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_duration_ends_the_command(whodisk: Run, work: Path) -> None:
     begin = time.monotonic()
     whodisk("record", "-o", "a.case", "--duration", "500ms", "--", "sleep", "60")
@@ -193,6 +196,7 @@ def test_duration_ends_the_command(whodisk: Run, work: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_reach_the_command_and_close_the_case(work: Path, number: signal.Signals) -> None:
     script = "trap 'echo caught; exit 7' INT TERM; echo ready; while :; do sleep 0.05; done"
