@@ -1893,6 +1893,13 @@ VISITOR_BACK_MAX = row(
     CHOSEN,
     "They are back at their old level if before and after differ by this part of the rise (of logarithms) at most.",
 )
+VISITOR_ONSET_MAX = row(
+    "VISITOR_ONSET_MAX",
+    0.1,
+    "blocks",
+    CHOSEN,
+    "Who stays has made own requests slow if they become so within this part of a block of its stay, or with the second request: a level that changes by itself seldom does so as near.",
+)
 VISITOR_PART_MIN = row(
     "VISITOR_PART_MIN",
     0.5,

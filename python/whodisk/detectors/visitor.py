@@ -24,6 +24,7 @@ from whodisk.detectors.thresholds import (
     VISITOR_BLOCKS,
     VISITOR_KIND_MIN,
     VISITOR_MORE_MAX,
+    VISITOR_ONSET_MAX,
     VISITOR_PART_MIN,
     VISITOR_RATIO_MIN,
     VISITOR_RUN,
@@ -229,7 +230,7 @@ def _compared(
     beyond = np.log(chosen.latency_ns / usual[chosen.kind])
     middle = 0.5 * (during - float(np.mean(around)))
     rises = _blocks(chosen.start_ns, beyond, begin_ns, end_ns, middle)
-    if rises is None or not _came_first(chosen, beyond > middle, begin_ns, end_ns):
+    if rises is None or not _came_first(chosen, beyond > middle, begin_ns, end_ns, stays=stays):
         return None
     return Visit(
         comm,
@@ -272,15 +273,20 @@ def _blocks(start_ns: Ints, beyond: Floats, begin_ns: int, end_ns: int, middle: 
     return level[inside] if edges.all() and like >= 1 - VISITOR_UNLIKE_MAX else None
 
 
-def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int) -> bool:
-    """Whether the visit began before own requests became slow: before the end of the first of several slow ones."""
-    near = own.start_ns >= begin_ns - (end_ns - begin_ns) / VISITOR_BLOCKS
+def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int, *, stays: bool) -> bool:
+    """Whether the visit began before own requests became slow: before the end of the first of several slow ones. Of who stays, not long before, too: nothing but
+    that moment ties one to the other."""
+    block_ns = (end_ns - begin_ns) / VISITOR_BLOCKS
+    near = own.start_ns >= begin_ns - block_ns
     start, took, late = own.start_ns[near], own.latency_ns[near], slow[near].astype(np.float64)
     if len(late) < VISITOR_RUN:
         return False
     run_of = np.convolve(late, np.ones(VISITOR_RUN), "valid") / VISITOR_RUN
     onset = np.flatnonzero((run_of > 0.5) & (late[: len(run_of)] > 0))
-    return bool(len(onset) and start[onset[0]] + took[onset[0]] >= begin_ns)
+    if not len(onset) or start[onset[0]] + took[onset[0]] < begin_ns:
+        return False
+    meanwhile = int((start[: onset[0]] >= begin_ns).sum())
+    return not stays or meanwhile <= 1 or bool(start[onset[0]] <= begin_ns + VISITOR_ONSET_MAX * block_ns)
 
 
 def _candidate(
