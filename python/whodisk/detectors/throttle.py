@@ -24,6 +24,7 @@ from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.thread_time import SYNC
+from whodisk.evidence.thresholds import LOSS_BLOCKS
 from whodisk.evidence.time_lost import (
     TimeLost,
     kept_ns,
@@ -223,7 +224,7 @@ def _io(context: Context, held: TimeLost) -> Candidate:
     group, device = _group(context), _device(context)
     of_device = f" of {device}" if device else ""
     passing = _passing(context, group, device)
-    way = f"; {passing} pass to {device}" if passing else device and f" on the way to {device}"
+    way = f"; meanwhile {passing} pass to {device}" if passing else device and f" on the way to {device}"
     claim = (
         f"A controller holds operations back on purpose: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
         f"each{way}{f', group {group}' if group else ''}. The device does not limit them."
@@ -254,9 +255,10 @@ _LOST_SQL = "SELECT op_id, throttle_ns AS lost_ns FROM measured WHERE layer = '{
 
 
 def _passing(context: Context, group: str, device: str) -> str:
-    """How many requests of the kinds that held operations wait for pass to the device, kind by kind; empty where requests were not recorded.
+    """How many requests of the kinds that held operations wait for pass to the device in those parts of the run in which some are held back, kind by kind; empty where requests were not recorded.
 
-    Not the operations: what memory answers passes no controller, and one that does may be many requests.
+    Not the operations: what memory answers passes no controller, and one that does may be many requests. Not all of the run: a limit may be set in the middle of it,
+    or leave times in which nothing waits.
     """
     if "block" not in context.surveys or not device:
         return ""
@@ -273,12 +275,19 @@ def _passing(context: Context, group: str, device: str) -> str:
         return ""
     # Who is in no limited group passes uncounted.
     of_group = f"AND cgroup = {quoted(group)}" if group else ""
+    # A controller lets requests pass in bursts: parts of the run hold some of both.
+    part, part_s = context.survey.time_bin_sql(LOSS_BLOCKS), context.survey.span_ns / LOSS_BLOCKS / 1e9
     rows = context.case.rows(
-        f"""SELECT op, count(*) AS n FROM block_ops WHERE device = {quoted(device)} {of_group} AND op IN ({kinds})
-GROUP BY 1 ORDER BY 2 DESC, 1"""
+        f"""WITH parts AS (SELECT DISTINCT {part} AS part FROM measured WHERE layer = '{context.layer}' AND throttle_ns > 0)
+SELECT op, count(*) AS n, sum(size_bytes) AS size_bytes, (SELECT count(*) FROM parts) AS parts
+FROM (SELECT op, size_bytes, {part} AS part FROM block_ops WHERE device = {quoted(device)} {of_group} AND op IN ({kinds})) AS asked
+WHERE part IN (SELECT part FROM parts) GROUP BY 1 ORDER BY 2 DESC, 1"""
     )
-    seconds = context.survey.span_ns / 1e9
-    each = [f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows]
+    each = []
+    for row in rows:
+        per_s = 1.0 / (int(row["parts"] or 1) * part_s)
+        number, moved = float(row["n"] or 0) * per_s, float(row["size_bytes"] or 0) * per_s
+        each.append(f"{words.rate(number)} {words.plural_op(str(row['op']))} ({words.size(moved)})")
     return f"{words.listed(each)} per second" if each else ""
 
 
