@@ -723,3 +723,11 @@ def test_the_referee_knows_nothing_of_the_solver() -> None:
         text = path.read_text(encoding="utf-8")
         # Real programs come with the package; they know nothing of it, but its error.
         assert not re.search(r"^\s*(from|import) whodisk(?!\.(programs|errors)\b)", text, re.MULTILINE), path
+
+
+def test_a_freeze_runs_its_own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A referee that was started with PYTHONPATH handed it on, and verdicts were those of the tree that it stood in (decision 0418)."""
+    monkeypatch.setenv("PYTHONPATH", "python:.")
+    variables = freeze.environment(Path("/srv/frozen/.venv/bin/whodisk"))
+    assert "PYTHONPATH" not in variables
+    assert variables["WHODISK_AGENT"] == "/srv/frozen/.venv/bin/whodisk-agent"

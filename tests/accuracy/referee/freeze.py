@@ -122,8 +122,9 @@ def checkout(frozen: Freeze) -> Path:
 
 
 def environment(whodisk: Path) -> dict[str, str]:
-    """For programs of a freeze: they find their own binary, not this tree's."""
-    return {**os.environ, "WHODISK_AGENT": str(whodisk.parent / "whodisk-agent")}
+    """For programs of a freeze: they find their own binary and their own modules, not this tree's."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    return {**kept, "WHODISK_AGENT": str(whodisk.parent / "whodisk-agent")}
 
 
 def _run(command: list[str], cwd: Path | None = None) -> None:
