@@ -48,6 +48,9 @@ _MORE_SAID = "many more requests were made than most of its kind make, and this 
 _BEHIND_OWN_SAID = "meanwhile the device served other requests of the same program, none of them long"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 
+#: Where a call sleeps that finds its device's queue frozen (block/blk-core.c): the time is the file system's by the clock, and the queue's by its cause.
+ENTERS_QUEUE = ("__bio_queue_enter", "blk_queue_enter")
+
 
 @dataclass(frozen=True)
 class Group:
@@ -319,7 +322,9 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     if group.holder is not None:
         return Culprit("stage", context.stage(group.stage), f"process:{group.holder.name}")
     device = group.device or _only_device(context, group)
-    return Culprit("stage", context.stage(group.stage), f"device:{device}" if device else None)
+    entering = group.cause.certain and group.cause.who in ENTERS_QUEUE
+    stage = "queue" if entering else group.stage
+    return Culprit("stage", context.stage(stage), f"device:{device}" if device else None)
 
 
 def _competes(context: Context, group: Group) -> bool:
