@@ -110,9 +110,9 @@ def _claim_of_reads(path: Path, group: str) -> str:
 def test_what_passes_a_controller_are_requests_of_the_group(tmp_path: Path) -> None:
     """20 per second: not the 100 calls, most of which end in memory."""
     claim = _claim_of_reads(tmp_path / "group", "/sys/fs/cgroup/limited")
-    assert (
-        "; meanwhile 20 reads (80 KiB) per second pass to loop1, group /sys/fs/cgroup/limited." in claim
-    ), claim
+    assert "; meanwhile 20 reads (80 KiB) per second pass to loop1, group /sys/fs/cgroup/limited." in claim, (
+        claim
+    )
 
 
 @pytest.mark.parametrize(
