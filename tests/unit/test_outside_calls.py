@@ -65,16 +65,33 @@ def test_waits_outside_of_calls_are_no_health(
 
 def test_waits_of_a_neighbour_whose_calls_are_not_recorded_say_nothing(tmp_path: Path) -> None:
     """Another program on the same disk waits for 5 s of 10 s: of a recorded command no call of others is a row."""
-    syscall = {
+    waits = [_sleep(n * 100 * MS, 50 * MS, pid=90, comm="fio", tid=91) for n in range(SLEEPS)]
+    case = write_case(tmp_path / "x.case", syscall=_opens(10 * US), tables={"waits": waits}, meta=META)
+    assert solve(case).status == "limited"
+
+
+def test_waits_outside_of_calls_are_told_where_calls_waited_longer(tmp_path: Path) -> None:
+    """Calls of 8 s together in 10 s, and a second of sleep beside them: in `close`, say."""
+    waits = [_sleep(n * 1_000 * MS + 8 * MS, 100 * MS, pid=70, comm="apache2", tid=72) for n in range(10)]
+    verdict = solve(
+        write_case(tmp_path / "x.case", syscall=_opens(8 * MS), tables={"waits": waits}, meta=META)
+    )
+    assert verdict.status != "insufficient"
+    (said,) = [c for c in verdict.cannot_exclude if c.what == "what calls wait for that are not recorded"]
+    assert said.because.startswith(
+        "threads of apache2 waited for storage for 1 s in all (10 times, 100 ms at most"
+    )
+
+
+def _opens(latency_ns: int) -> dict[str, Any]:
+    """A thousand in 10 s."""
+    return {
         "pid": 70,
         "tid": 71,
         "comm": "apache2",
         "op_id": SYSCALL_ID_BASE | np.arange(CALLS),
         "start_ns": np.arange(CALLS) * 10 * MS,
-        "latency_ns": 10 * US,
+        "latency_ns": latency_ns,
         "op": "open",
-        "fs_ns": 10 * US,
+        "fs_ns": latency_ns,
     }
-    waits = [_sleep(n * 100 * MS, 50 * MS, pid=90, comm="fio", tid=91) for n in range(SLEEPS)]
-    verdict = solve(write_case(tmp_path / "x.case", syscall=syscall, tables={"waits": waits}, meta=META))
-    assert verdict.status == "limited", verdict.summary

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.room import FOR_IO
+from whodisk.evidence.surroundings import HELD_TO_WRITE
 from whodisk.evidence.thresholds import OUTSIDE_CALLS_MIN
 from whodisk.reading.views import quoted
+
+#: What else a thread sleeps in that writes out a file: pages that are locked for I/O, and writeback throttling.
+IN_WRITING = ("__folio_lock", HELD_TO_WRITE)
 
 
 @dataclass(frozen=True)
@@ -24,14 +28,16 @@ class OutsideCalls:
     longest_ns: float
     #: What threads slept in for most of it.
     cause: str
+    #: Whether it is more than all that was seen of calls: then nothing is known of most that the program waited for.
+    most: bool
 
 
 def outside_calls(context: Context) -> OutsideCalls | None:
-    """None where that is little: less than all that was seen of calls, or than `OUTSIDE_CALLS_MIN` of the run."""
+    """None where that is little: less than `OUTSIDE_CALLS_MIN` of the run."""
     survey = context.survey
     if context.layer != "syscall" or "waits" not in context.case.columns:
         return None
-    causes = ", ".join(map(quoted, FOR_IO))
+    causes = ", ".join(map(quoted, (*FOR_IO, *IN_WRITING)))
     # Where the calls of others are not recorded, all of their waits are outside of calls that are.
     own = ", ".join(map(str, context.own_programs[1])) or "NULL"
     rows = context.case.rows(
@@ -46,7 +52,7 @@ SELECT comm, arg_max(cause, ns) AS cause, sum(n) AS n, sum(ns) AS ns, max(longes
     if not rows:
         return None
     waited_ns = float(rows[0]["ns"] or 0)
-    if waited_ns < max(survey.latency_ns, OUTSIDE_CALLS_MIN * survey.span_ns):
+    if waited_ns < OUTSIDE_CALLS_MIN * survey.span_ns:
         return None
     return OutsideCalls(
         str(rows[0]["comm"]),
@@ -54,4 +60,5 @@ SELECT comm, arg_max(cause, ns) AS cause, sum(n) AS n, sum(ns) AS ns, max(longes
         waited_ns,
         float(rows[0]["longest_ns"] or 0),
         str(rows[0]["cause"]),
+        waited_ns >= survey.latency_ns,
     )

@@ -29,7 +29,7 @@ from whodisk.evidence.sampled_gaps import logs_apart
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
-from whodisk.findings import Expectation, Finding, Verdict
+from whodisk.findings import Caveat, Expectation, Finding, Verdict
 from whodisk.reading.losses import WITHOUT_END, Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
 from whodisk.reading.views import IS_IO, STAGES, Case
@@ -154,10 +154,11 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     elif late:
         backlog = []
     status = _status(judged, expectations, untimed)
-    outside = outside_calls(context) if status in ("healthy", "limited") else None
-    if outside is not None:
+    unrecorded = outside_calls(context)
+    outside = None
+    if unrecorded is not None and unrecorded.most and status in ("healthy", "limited"):
         # Most of what this program waited for is no operation of the record.
-        status = "insufficient"
+        outside, status = unrecorded, "insufficient"
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
     failures = failures_of(context)
     first = _failures_first(status, failures, judged)
@@ -180,7 +181,10 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
             + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices)
             if status != "insufficient" and item.what.removeprefix("device:") not in judged.trouble
         ],
-        cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
+        cannot_exclude=lost_of(incomplete)
+        + ([_unrecorded_said(unrecorded)] if unrecorded is not None and outside is None else [])
+        + judged.caveats
+        + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         served_from=judged.served_from,
         next_steps=([failures.step] if first else [])
@@ -674,10 +678,18 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
 
 
 def _outside_said(outside: OutsideCalls) -> str:
+    return f"No verdict: {_waited_outside(outside)}."
+
+
+def _unrecorded_said(outside: OutsideCalls) -> Caveat:
+    return Caveat("what calls wait for that are not recorded", _waited_outside(outside))
+
+
+def _waited_outside(outside: OutsideCalls) -> str:
     return (
-        f"No verdict: threads of {outside.comm} waited for storage for {words.duration(outside.waited_ns)} in all ({words.things(outside.waits, 'time')}, "
-        f"{words.duration(outside.longest_ns)} at most, mostly {words.asleep(outside.cause)}) while none of their calls was one that is recorded: pages of a mapped "
-        "file that another call needs, say."
+        f"threads of {outside.comm} waited for storage for {words.duration(outside.waited_ns)} in all ({words.things(outside.waits, 'time')}, "
+        f"{words.duration(outside.longest_ns)} at most, mostly {words.asleep(outside.cause)}) while none of their calls was one that is recorded: close, which may write out "
+        "a file, or pages of a mapped file that another call needs, say"
     )
 
 
