@@ -27,7 +27,7 @@ from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software, none_of
 from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
-from whodisk.evidence.surroundings import Cause, kind_of_cause
+from whodisk.evidence.surroundings import ENTERS_QUEUE, Cause, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
@@ -47,9 +47,6 @@ SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
 _BEHIND_OWN_SAID = "meanwhile the device served other requests of the same program, none of them long"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
-
-#: Where a call sleeps that finds its device's queue frozen (block/blk-core.c): the time is the file system's by the clock, and the queue's by its cause.
-ENTERS_QUEUE = ("__bio_queue_enter", "blk_queue_enter")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ HOLDS: dict[str, frozenset[str]] = {
 }
 #: Where a thread sleeps before its request is queued, until the device has taken more of what was written (block/blk-rq-qos.c).
 HELD_TO_WRITE = "rq_qos_wait"
+#: Where a call sleeps that finds its device's queue frozen (block/blk-core.c): by the clock that is the file system's time or the queue's.
+ENTERS_QUEUE = ("__bio_queue_enter", "blk_queue_enter")
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
 
@@ -416,7 +418,9 @@ def _cause(
     stage, lost_ns = episode.stage, episode.stage_excess_ns
     best: tuple[float, Cause] | None = None
     for times in waits:
-        before_queue = stage == "queue" and times.state == "blocked" and times.who == HELD_TO_WRITE
+        before_queue = (
+            stage == "queue" and times.state == "blocked" and times.who in (HELD_TO_WRITE, *ENTERS_QUEUE)
+        )
         if stage not in HOLDS.get(times.state, frozenset()) and not before_queue:
             continue
         covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
@@ -496,6 +500,8 @@ def _said(state: str, who: str) -> str:
         return "its control group had used up its CPU quota"
     if state == "runnable":
         return f"its thread was ready; {who or 'another program'} had the CPU"
+    if who in ENTERS_QUEUE:
+        return "the queue of its device was frozen, as it is while its settings change"
     if who == HELD_TO_WRITE:
         return "its thread waited for its turn to write (writeback throttling)"
     return f"its thread {words.slept(who)}" if who else "its thread slept"
