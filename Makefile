@@ -98,6 +98,7 @@ test-long: packages-test build-all ## what `make test` leaves out: long recordin
 	$(PYTHON) -m pytest --reruns 1 -m 'slow and (root or alone) and not (beside or vm)'
 	WHODISK_SEEDS=5 $(PYTHON) -m pytest -n auto --dist loadgroup tests/unit/test_ground_truth.py
 	cargo test --release --package whodisk-lab -- --include-ignored
+	cargo test --release --package whodisk-record --test kernel -- --ignored
 
 .PHONY: test-vm
 test-vm: packages-test-vm build venv-test ## the recorder on Linux 6.1 and 6.12 with NVMe drives, RAID and real faults, under emulation

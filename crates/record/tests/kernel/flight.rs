@@ -189,7 +189,7 @@ fn what_hangs_makes_a_case_before_it_ends() {
 }
 
 /// Both the call and its request, which only the call's key tells for a path.
-#[test]
+#[test("one of make test-long: it waits for what does not come")]
 fn what_hangs_outside_of_the_scope_makes_no_case() {
     require_kernel!();
     in_time(|| {

@@ -87,7 +87,7 @@ fn on_ext4() {
     on_file_system("mkfs.ext4");
 }
 
-#[test]
+#[test("one of make test-long: on ext4 it is looked at each time")]
 fn on_xfs() {
     require_kernel!();
     on_file_system("mkfs.xfs");

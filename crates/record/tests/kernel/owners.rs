@@ -181,7 +181,7 @@ fn cached_reads_and_writes_name_their_place_on_ext4() {
     cached_file_is_named("mkfs.ext4");
 }
 
-#[test]
+#[test("one of make test-long: on ext4 it is looked at each time")]
 fn cached_reads_and_writes_name_their_place_on_xfs() {
     require_kernel!();
     cached_file_is_named("mkfs.xfs");
