@@ -23,6 +23,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.prefetching import accounts
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit, Effect
+from whodisk.machine.readahead import read_ahead_kb
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
 
@@ -55,23 +56,14 @@ def run(context: Context) -> Result:
     return result
 
 
-def _window_kb(context: Context, device: str) -> int | None:
-    """The window of Linux' readahead for a device, KiB; None where it is not known."""
-    queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
-    try:
-        return int(queue["read_ahead_kb"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
 def _is_by_default(context: Context) -> bool:
     """Whether what is fetched ahead is fetched by Linux, with a window that is nobody's mistake."""
-    windows = [_window_kb(context, device) for device in context.surveys["block"].by_device() if device]
+    windows = [read_ahead_kb(context, device) for device in context.surveys["block"].by_device() if device]
     return bool(windows) and all(kb is not None and kb >= DEFAULT_READ_AHEAD_KB for kb in windows)
 
 
 def _too_small(context: Context, device: str) -> Candidate | None:
-    window_kb = _window_kb(context, device)
+    window_kb = read_ahead_kb(context, device)
     if window_kb is None or window_kb >= DEFAULT_READ_AHEAD_KB:
         return None
     requests, full, size_bytes = _requests(context, device, window_kb)

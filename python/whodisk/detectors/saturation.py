@@ -45,6 +45,7 @@ from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import DURABLE, OTHERS, WRITES, ThreadTime, thread_time
 from whodisk.machine.below_loop import always_below_loop
 from whodisk.machine.kernel_threads import made_for
+from whodisk.machine.readahead import read_ahead_kb
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Ints, disjoint, overlap
@@ -306,15 +307,9 @@ def _streams(context: Context, program: Program, own: Load, filled: float) -> st
     )
 
 
-def _window_kb(context: Context, device: str) -> int | None:
-    """What readahead may fetch at a time, KiB; None where the setting was not recorded."""
-    queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
-    return int(queue["read_ahead_kb"]) if "read_ahead_kb" in queue else None
-
-
 def _read_ahead(context: Context, device: str) -> str:
     """What the setting is, where that was recorded."""
-    window_kb = _window_kb(context, device)
+    window_kb = read_ahead_kb(context, device)
     return "" if window_kb is None else f" (now {window_kb})"
 
 
@@ -353,7 +348,7 @@ def _fetched_ahead(context: Context) -> bool:
 
 def _fills_window(context: Context, device: str) -> bool:
     """Whether requests come near what readahead may fetch at a time: of small files a larger window fetches no more. True where the setting is not known."""
-    window_kb = _window_kb(context, device)
+    window_kb = read_ahead_kb(context, device)
     reads = context.surveys["block"].select(op="read") if "block" in context.surveys else []
     reads = [stratum for stratum in reads if stratum.device == device]
     if window_kb is None or not reads:

@@ -85,16 +85,19 @@ def run(context: Context) -> Result:
     if not shared:
         return result
     below = disks_below(context, shared)
-    own = _own(context, shared)
-    if not len(own.start_ns):
-        return result
+    latest_ns = context.survey.end_ns - VISITOR_AROUND_MIN * context.survey.span_ns
+    own: Requests | None = None
     seen: set[str] = set()
     for devices in (shared, [*below]) if below else (shared,):
-        for comm in _programs(context, devices, own):
+        for comm, last_ns in _programs(context, devices):
             if comm in seen or is_kernel_thread(context.case, comm):
                 continue
+            own = own or _own(context, shared)
+            stays = _stays(context, own, last_ns)
+            if last_ns > latest_ns and not stays:
+                continue
             seen.add(comm)
-            visit = _visit(context, devices, comm, own)
+            visit = _visit(context, devices, comm, own, stays=stays)
             if visit is not None:
                 disk = disk_asked(context, shared, below, comm)
                 result.candidates.append(
@@ -111,24 +114,20 @@ FROM (SELECT {program_sql(context)} AS comm, size_bytes, start_ns FROM measured 
 WHERE comm NOT IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DESC, 1"""
 
 
-def _programs(context: Context, devices: list[str], own: Requests) -> list[str]:
-    """Those that were there for a part of the run only, with enough before it, and enough after it unless they stayed to the end."""
-    survey = context.survey
-    around_ns = VISITOR_AROUND_MIN * survey.span_ns
+def _programs(context: Context, devices: list[str]) -> list[tuple[str, float]]:
+    """Those that came with enough of the run before them, and until when they began requests."""
+    earliest_ns = context.survey.begin_ns + VISITOR_AROUND_MIN * context.survey.span_ns
     return [
-        str(row["comm"])
+        (str(row["comm"]), float(row["end_ns"] or 0))
         for row in context.case.rows(programs_sql(context, devices))
-        if float(row["begin_ns"] or 0) >= survey.begin_ns + around_ns
-        and (
-            float(row["end_ns"] or 0) <= survey.end_ns - around_ns
-            or _stays(context, own, float(row["end_ns"] or 0))
-        )
-        and int(row["requests"] or 0) >= VISITOR_KIND_MIN
+        if float(row["begin_ns"] or 0) >= earliest_ns and int(row["requests"] or 0) >= VISITOR_KIND_MIN
     ]
 
 
 def _stays(context: Context, own: Requests, last_ns: float) -> bool:
     """Whether a program whose requests begin until then was there until the judged one made its last."""
+    if not len(own.start_ns):
+        return False
     end_ns, begin_ns = int(own.start_ns[-1]), context.survey.begin_ns
     return last_ns >= end_ns - NEWCOMER_OFF_MAX * (end_ns - begin_ns)
 
@@ -147,7 +146,7 @@ WHERE layer = 'block' AND op IN ('read', 'write') AND device IN ({names}) AND {p
     )
 
 
-def _visit(context: Context, devices: list[str], comm: str, own: Requests) -> Visit | None:
+def _visit(context: Context, devices: list[str], comm: str, own: Requests, *, stays: bool) -> Visit | None:
     """None unless it did most there, and own requests were slow in all of its time and in no other."""
     names = ", ".join(map(quoted, devices))
     theirs = context.case.arrays(
@@ -166,7 +165,6 @@ WHERE layer = 'block' AND device IN ({names}) AND {program_sql(context)} = {quot
     in_flight = _part(context, names, comm, begin_ns, end_ns)
     if in_flight is None:
         return None
-    stays = _stays(context, own, float(last))
     until_ns = max(end_ns, int(own.start_ns[-1]) + 1) if stays else end_ns
     return _compared(own, comm, begin_ns, until_ns, int(mine.sum()), in_flight, stays=stays)
 

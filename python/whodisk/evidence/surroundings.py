@@ -55,6 +55,11 @@ HOLDS: dict[str, frozenset[str]] = {
 HELD_TO_WRITE = "rq_qos_wait"
 #: Where a call sleeps that finds its device's queue frozen (block/blk-core.c): by the clock that is the file system's time or the queue's.
 ENTERS_QUEUE = ("__bio_queue_enter", "blk_queue_enter")
+#: What these sleeps, which hold the stage `queue` too, are in words.
+BEFORE_QUEUE = {
+    HELD_TO_WRITE: "its thread waited for its turn to write (writeback throttling)",
+    **dict.fromkeys(ENTERS_QUEUE, "the queue of its device was frozen, as it is while its settings change"),
+}
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
 
@@ -92,6 +97,7 @@ LONG_CALLS = {
     "drop": "its own thread had pages dropped from the cache, and took nothing that had ended",
 }
 
+FLUSHED = "the device flushed its cache"
 NOTHING = Cause("none", "", NOTHING_OBSERVED, False)
 STOLEN = Cause("stolen", "hypervisor", "the hypervisor had the CPUs elsewhere (steal)", True)
 
@@ -418,9 +424,7 @@ def _cause(
     stage, lost_ns = episode.stage, episode.stage_excess_ns
     best: tuple[float, Cause] | None = None
     for times in waits:
-        before_queue = (
-            stage == "queue" and times.state == "blocked" and times.who in (HELD_TO_WRITE, *ENTERS_QUEUE)
-        )
+        before_queue = stage == "queue" and times.state == "blocked" and times.who in BEFORE_QUEUE
         if stage not in HOLDS.get(times.state, frozenset()) and not before_queue:
             continue
         covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
@@ -448,7 +452,7 @@ def _cause(
     if stage == "throttle":
         return Cause("throttle", "", "held back on purpose", True)
     if stage == "device" and (episode.op == "flush" or flush_ns >= COVERS_MIN * lost_ns or asked):
-        return Cause("flush", "", "the device flushed its cache", True)
+        return Cause("flush", "", FLUSHED, True)
     return NOTHING
 
 
@@ -500,10 +504,8 @@ def _said(state: str, who: str) -> str:
         return "its control group had used up its CPU quota"
     if state == "runnable":
         return f"its thread was ready; {who or 'another program'} had the CPU"
-    if who in ENTERS_QUEUE:
-        return "the queue of its device was frozen, as it is while its settings change"
-    if who == HELD_TO_WRITE:
-        return "its thread waited for its turn to write (writeback throttling)"
+    if who in BEFORE_QUEUE:
+        return BEFORE_QUEUE[who]
     return f"its thread {words.slept(who)}" if who else "its thread slept"
 
 

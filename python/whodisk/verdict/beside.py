@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slowest import Episode
-from whodisk.evidence.surroundings import Times, is_elsewhere
+from whodisk.evidence.surroundings import FLUSHED, Times, is_elsewhere
 from whodisk.evidence.thresholds import AHEAD_TOLD_MIN, COVERS_MIN
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES, quoted
@@ -39,7 +39,7 @@ class Beside:
     @property
     def said(self) -> str:
         if self.op == FLUSH:
-            return "the device flushed its cache"
+            return FLUSHED
         size = f", {words.size(self.size_bytes)}" if self.size_bytes else ""
         return (
             f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} of {self.program}{size}"
@@ -63,7 +63,7 @@ WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {q
     op, program = data["op"].astype(str), data["program"].astype(str)
     window = np.array([float(from_ns)]), np.array([float(episode.end_ns)])
     least_ns = COVERS_MIN * episode.stage_ns[STAGES.index("device")]
-    found: list[tuple[bool, bool, int, float, str, str, int]] = []
+    found: list[tuple[bool, bool, int, float, Beside]] = []
     for kind, who in sorted(set(zip(op.tolist(), program.tolist(), strict=True))):
         mine = (op == kind) & (program == who)
         times = disjoint(data["start_ns"][mine].astype(np.float64), data["end_ns"][mine].astype(np.float64))
@@ -75,16 +75,18 @@ WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {q
         if bool(data["own"][mine][0]) and not many:
             continue
         size = int(data["size_bytes"][mine].astype(np.int64).sum())
-        found.append((many, kind == FLUSH, count if many else 0, covered, kind, who, size))
+        beside = Beside(count, kind, who, size, certain=False)
+        found.append((many, kind == FLUSH, count if many else 0, covered, beside))
     if not found:
         return None
-    many, _, count, _, kind, who, size = max(found)
+    many, flush, *_, most = max(found, key=lambda each: (*each[:4], each[4].op, each[4].program))
+    if not (many or flush):
+        return most
     theirs = context.case.arrays(
-        f"SELECT start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(kind)} AND program = {quoted(who)}"
+        f"SELECT start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(most.op)} AND program = {quoted(most.program)}"
     )
     every = Times(*disjoint(theirs["start_ns"].astype(np.float64), theirs["end_ns"].astype(np.float64)))
-    certain = (many or kind == FLUSH) and not is_elsewhere(every, episode, context.survey)
-    return Beside(count or int(((op == kind) & (program == who)).sum()), kind, who, size, certain)
+    return replace(most, certain=not is_elsewhere(every, episode, context.survey))
 
 
 def _requests_sql(context: Context, device: str) -> str:

@@ -31,6 +31,8 @@ JUDGE = (
     "crates/slowdisk",
 )
 CHECKOUTS = ROOT / "build" / "freezes"
+#: Variables that name this tree's modules.
+OF_THIS_TREE = ("PYTHONPATH", "PYTHONHOME")
 
 
 class FreezeError(Exception):
@@ -123,17 +125,19 @@ def checkout(frozen: Freeze) -> Path:
 
 def environment(whodisk: Path) -> dict[str, str]:
     """For programs of a freeze: they find their own binary and their own modules, not this tree's."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    return {**kept, "WHODISK_AGENT": str(whodisk.parent / "whodisk-agent")}
+    return {**_inherited(), "WHODISK_AGENT": str(whodisk.parent / "whodisk-agent")}
+
+
+def _inherited(*prefixes: str) -> dict[str, str]:
+    """This process's variables, without those that make another tree's Python look at this one, and without those that begin so."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith((*OF_THIS_TREE, *prefixes))
+    }
 
 
 def _run(command: list[str], cwd: Path | None = None) -> None:
     # Variables that this tree's make handed down would make the other tree's look at this one.
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MAKE", "MFLAGS", "WHODISK_"))
-    }
+    kept = _inherited("MAKE", "MFLAGS", "WHODISK_")
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=kept)
     if done.returncode:
         raise FreezeError(
