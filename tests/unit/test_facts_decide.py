@@ -170,11 +170,18 @@ def test_blocks_hold_as_much_of_the_time_and_of_the_requests_together() -> None:
     assert np.all(np.diff(block_of) >= 0)
     assert block_of[LEVEL_PLACES // 50] >= LEVEL_SIDE_MIN
     assert block_of[-1] == LEVEL_BLOCKS - 1
+    # A seventh of them in a fortieth is a level in blocks of as many requests each, and in those of both it is not.
+    seventh = np.concatenate((np.arange(1430) * 250 // 1430, 250 + np.arange(8570) * 9_750 // 8570))
+    both, alone = (blocks_of(seventh.astype(np.int64), 0, 10_000, weight) for weight in (0.5, 1.0))
+    assert both[LEVEL_PLACES // 40] < LEVEL_SIDE_MIN <= alone[LEVEL_PLACES // 40]
 
 
-@pytest.mark.parametrize("left", [True, False])
-def test_what_a_disk_leaves_behind_breaks_is_told_by_its_waiting(left: bool) -> None:
-    """Served in order of place: no request takes the disk longer than others, but those behind a break wait until it comes back."""
+@pytest.mark.parametrize(("left", "from_piece"), [(True, 2), (True, 1), (False, 2)])
+def test_what_a_disk_leaves_behind_breaks_is_told_by_its_waiting(left: bool, from_piece: int) -> None:
+    """Served in order of place: no request takes the disk longer than others, but those behind a break wait until it comes back.
+
+    Where all of them are left (from the second piece on), it never jumps from one piece to the next.
+    """
     count, size = 1200, 524_288
     number = np.arange(count, dtype=np.int64)
     piece = number // 100
@@ -187,7 +194,7 @@ def test_what_a_disk_leaves_behind_breaks_is_told_by_its_waiting(left: bool) -> 
         "disk_offset": number * size + piece * (1 << 32),
         "disk_bytes": np.full(count, size),
         "start_ns": number * 4_000_000,
-        "latency_ns": np.where((number % 100 == 0) & (piece > 1) & left, 350_000_000, 8_000_000),
+        "latency_ns": np.where((number % 100 == 0) & (piece >= from_piece) & left, 350_000_000, 8_000_000),
     }
     data["latency_ns"] = data["latency_ns"] + number % 7
     end = data["start_ns"] + data["latency_ns"]

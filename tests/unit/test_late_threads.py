@@ -57,3 +57,14 @@ def test_what_waited_for_a_thread_that_was_stopped(
     held = np.array([7]), np.array([100 * MS]), np.array([100 * MS])
     found = late_while_held(context(stage, start_ms * MS, 101 * MS, 100 * MS), *held, seen=seen)
     assert found.explained.tolist() == [explained]
+
+
+@pytest.mark.parametrize(("reap_ms", "explained"), [(0, True), (90, False)])
+def test_a_stop_while_an_operation_waits_to_be_taken_is_not_in_its_call(
+    reap_ms: int, explained: bool
+) -> None:
+    """Held in the file system for 100 ms, then perhaps not taken for 90 ms: its thread was stopped at the end of that, from 110 to 200 ms."""
+    one = context("fs", 99 * MS, 101 * MS, (101 - reap_ms) * MS)
+    one.slow.stage_ns[0, STAGES.index("reap")] = reap_ms * MS
+    held = np.array([7]), np.array([110 * MS]), np.array([90 * MS])
+    assert late_while_held(one, *held, seen=True).explained.tolist() == [explained]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import heapq
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ground_truth import silences
+from tests import synth
 from whodisk.detectors.silent_device import Requests, find_pauses
+from whodisk.findings import Culprit
+from whodisk.verdict.solve import solve
 
 
 def served(
@@ -89,3 +94,11 @@ def test_pauses_are_found_where_few_requests_are_under_way() -> None:
     for seed in range(3):
         assert 15 <= len(find_pauses(arriving(seed, 30))) <= 30, f"seed {seed}"
         assert len(find_pauses(arriving(seed, 0))) <= 1, f"seed {seed}"
+
+
+def test_without_interrupts_the_stage_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late interrupt would look the same: no device is accused, but the stage that holds both."""
+    monkeypatch.setattr(synth, "BLOCK_STAGES", ("queue", "device"))
+    (finding,) = solve(silences.short_pauses(5, tmp_path / "case")).findings
+    assert finding.detector == "silent_device"
+    assert finding.culprit == Culprit("stage", "device", "device:nvme0n1")

@@ -13,6 +13,7 @@ from whodisk.detectors.thresholds import (
     BLAMED_DEVICE_MOSTLY,
     DEVICE_P_MAX,
     DEVICE_SHARE_ALONE,
+    EVENT_NEAR,
     LOOP_BELOW_MIN,
     OWNER_DRAWS,
     OWNER_EPISODES_MIN,
@@ -100,6 +101,18 @@ def _owner(
     return (top or None) if owner_p(owned, sizes, top, operations, busy) < DEVICE_P_MAX else None
 
 
+def owner_of_events(held: Floats, sizes: Ints, names: list[str], operations: dict[str, int]) -> str | None:
+    """The device that holds nearly all of nearly every event, more of them than chance would give it."""
+    most = int(np.argmax(held.sum(axis=0)))
+    mine = held[:, most] >= BLAMED_DEVICE_MOSTLY * held.sum(axis=1)
+    if mine.mean() < BLAMED_DEVICE_MOSTLY:
+        return None
+    owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
+    return (
+        (names[most] or None) if owner_p(owned, sizes, names[most], operations, {}) < DEVICE_P_MAX else None
+    )
+
+
 def owner_p(owned: Ints, sizes: Ints, top: str, operations: dict[str, int], busy: dict[str, float]) -> float:
     """Probability that a device holds most of as many episodes as `top` does (`owned`: of how many each device holds most), if their slow operations
     (`sizes`: how many each episode has) fall on devices in proportion to operations, or to their time; Bonferroni over devices.
@@ -149,21 +162,45 @@ def _device_below(context: Context, suspect: Suspect) -> str | None:
     longest = context.case.arrays(longest_sql(ids)) if len(ids) else {"op_id": ids}
     if not len(longest["op_id"]):
         return None
-    episode = dict(zip(ids.tolist(), suspect.numbers[stuck].tolist(), strict=True))
     names, index = np.unique(longest["device"].astype(str), return_inverse=True)
-    held = np.zeros((suspect.episodes, len(names)))
-    numbers = np.array([episode[int(number)] for number in longest["op_id"]])
-    np.add.at(held, (numbers, index), longest["latency_ns"].astype(np.float64))
-    sizes = np.bincount(numbers, minlength=suspect.episodes)[held.sum(axis=1) > 0]
-    held = held[held.sum(axis=1) > 0]
     volumes = volumes_of(context.case)
     if len(names) == 1 and not volumes:
         return str(names[0]) or None
     # What a volume did, those below it did.
     leaves = {device: number for device, number in operations.items() if device not in volumes}
+    each_ns, order = longest["latency_ns"].astype(np.float64), np.argsort(ids)
+    at = stuck[order[np.searchsorted(ids[order], longest["op_id"].astype(np.int64))]]
+
+    def held_in(numbers: Ints) -> tuple[Floats, Ints]:
+        held = np.zeros((int(numbers.max()) + 1, len(names)))
+        np.add.at(held, (numbers, index), each_ns)
+        there = held.sum(axis=1) > 0
+        return held[there], np.bincount(numbers)[there]
+
+    held, sizes = held_in(suspect.numbers[at])
     top = _owner(held, sizes, names.tolist(), leaves, {})
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
-    return top if owned.max() >= BLAMED_DEVICE_MOSTLY * len(held) else None
+    if top or len(held) > 1:
+        return top if owned.max() >= BLAMED_DEVICE_MOSTLY * len(held) else None
+    # One episode may be many long waits that overlap, each of its own: then what none of them shares tells, by chance alone.
+    held, sizes = held_in(events(slow.start_ns[places[at]], slow.end_ns[places[at]]))
+    return owner_of_events(held, sizes, names.tolist(), leaves)
+
+
+def events(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Number of the event each operation waited for: what waited for the same one began together or ended together.
+
+    Long waits that only overlap (each for a timer of its own) are as many events as there are moments at which they
+    begin and end; the fewer of the two count.
+    """
+    near = EVENT_NEAR * float(np.median(end_ns - start_ns))
+    found: list[Ints] = []
+    for moments in (start_ns, end_ns):
+        order = np.argsort(moments, kind="stable")
+        numbers = np.empty(len(moments), np.int64)
+        numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
+        found.append(numbers)
+    return min(found, key=lambda numbers: int(numbers.max()))
 
 
 def longest_sql(op_ids: Ints) -> str:

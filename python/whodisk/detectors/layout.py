@@ -141,10 +141,12 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     is_break = begin[one] + size[one] != begin[two]
     apart, joined = int(is_break.sum()), int((~is_break).sum())
     gap_at = two[is_break & _directly(data, file.astype(np.int64), place, one, two)]
-    if apart + joined < NEIGHBOURS_MIN or not len(gap_at):
-        return None
     start = data["start_ns"].astype(np.int64)
     end = start + data["latency_ns"].astype(np.int64)
+    over_at = _passed_over(file.astype(np.int64), start, end, one, two, is_break)
+    # What is passed over is served long after what lies before it in the file: the disk may never jump for a break directly.
+    if apart + joined < NEIGHBOURS_MIN or not (len(gap_at) or len(over_at)):
+        return None
     follows, service = served.follows[place], served.service_ns[place]
     jumps = ~follows
     measured = int(follows.sum()) >= FOLLOWING_MIN
@@ -178,14 +180,13 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
         parted[two[is_break]] = True
         p = min(1.0, 2 * min(p, _p_value(alone, size, parted, follows, served.distance_bytes[place], block)))
     late = _late(alone, gap_at)
-    passed_over_ns = float(np.median(late))
+    passed_over_ns = float(np.median(late)) if len(late) else 0.0
     if passed_over_ns <= jump_ns:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
     gap_ns = np.bincount(broken_at, late, len(broken)).astype(np.float64)
     began = (end - service)[gap_at].astype(np.float64)
     jumping = (service[gap_at] - alone_ns).clip(0.0)
     waiting, waiting_ns = _in_flight(op_id, start, end, began, began + jumping)
-    over_at = _passed_over(file.astype(np.int64), start, end, one, two, is_break)
     every = np.union1d(broken, op_id[over_at])
     broken_ns, broken_times = np.zeros(len(every)), np.zeros(len(every), np.int64)
     broken_ns[np.searchsorted(every, broken)] = gap_ns
@@ -339,7 +340,12 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     # What is passed over waits for much longer than the disk jumps.
     waited = min(1.0, float(layout.waiting_ns.sum()) / max(1.0, context.survey.latency_ns))
     most = max(share, waited)
-    low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
+    metric, value, each = "part of the disk's time", share, layout.lost_ns / max(1.0, layout.busy_ns)
+    if not share:
+        # It jumped for none of them directly: what they cost is what waited.
+        metric, value = "part of all latency", waited
+        each = layout.waiting_ns / max(1.0, context.survey.latency_ns)
+    low, high = bootstrap_sum(each)
     apart = layout.breaks / layout.neighbours
     least = "at least " if layout.is_least else ""
     # What each operation lost to breaks, its own and those that the disk jumped for meanwhile.
@@ -361,7 +367,7 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
         culprit=Culprit("layout", "fragmentation", f"device:{layout.device}"),
         claim=claim,
         baseline=layout.baseline,
-        effect=Effect("part of the disk's time", share, "1", low, min(1.0, high)),
+        effect=Effect(metric, value, "1", low, min(1.0, high)),
         share_of_excess=most,
         share_of_latency=most,
         p_value=layout.p_value,

@@ -107,8 +107,7 @@ def run(context: Context) -> Result:
     """A candidate for each device without peers that pauses."""
     result = Result()
     survey = context.surveys.get("block")
-    if survey is None or "interrupt" not in survey.stages_observed:
-        # A late interrupt would be taken for a late device.
+    if survey is None:
         return result
     for device in without_peers(context, survey, SILENT_KIND_MIN):
         pauses = find_pauses(_requests(context, survey, device))
@@ -351,7 +350,10 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
         f"the operations apart from these moments {words.duration(without_ns)}."
     )
     return Candidate(
-        culprit=Culprit("device", device),
+        # Where interrupts were not recorded, a late one would be taken for a late device: then it is either.
+        culprit=Culprit("device", device)
+        if "interrupt" in survey.stages_observed
+        else Culprit("stage", context.stage("device"), f"device:{device}"),
         claim=claim,
         baseline="requests of the same kind, size and depth that end independently of each other",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
@@ -390,7 +392,7 @@ GROUP BY 1, 2 ORDER BY 2 DESC, 1"""
 
 DETECTOR = Detector(
     name="silent_device",
-    needs=("ops/block.device_ns", "ops/block.interrupt_ns"),
+    needs=("ops/block.device_ns",),
     needs_stages=(),
     null_model="requests under way end independently of each other, each as those of its kind, size and depth do (Bonferroni over "
     "all times between two completions); and long times without a completion are the natural tail of the others",

@@ -8,14 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.blamed_device import Suspect
-from whodisk.detectors.thresholds import EVENT_NEAR, HOST_WAITED_MIN
+from whodisk.detectors.blamed_device import Suspect, events
+from whodisk.detectors.thresholds import HOST_WAITED_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import APP, HOLDERS, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
 from whodisk.statistics.stats import (
     Bools,
-    Ints,
     concentration_p,
     episodes,
     find_split,
@@ -159,7 +158,7 @@ def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
     chances = []
     family = slow.families[number]
     ratio = slow.ratio_in(family)[members]
-    for numbers in (episodes(start, end), _events(start, end)):
+    for numbers in (episodes(start, end), events(start, end)):
         worst = np.zeros(int(numbers.max()) + 1)
         np.maximum.at(worst, numbers, ratio)
         chances.append(tail_p(family.split, worst))
@@ -183,19 +182,3 @@ def _same_length_p(context: Context, members: Bools) -> float:
         return 1.0
     unit_ns = max(context.case.resolution_ns, int(np.gcd.reduce(latency_ns)) if len(latency_ns) > 1 else 1)
     return same_length_p(latency_ns.astype(np.float64), unit_ns / float(latency_ns.min()))
-
-
-def _events(start_ns: Ints, end_ns: Ints) -> Ints:
-    """Number of the event each operation waited for: what waited for the same one began together or ended together.
-
-    Long waits that only overlap (each for a timer of its own) are as many events as there are moments at which they
-    begin and end; the fewer of the two count.
-    """
-    near = EVENT_NEAR * float(np.median(end_ns - start_ns))
-    found: list[Ints] = []
-    for moments in (start_ns, end_ns):
-        order = np.argsort(moments, kind="stable")
-        numbers = np.empty(len(moments), np.int64)
-        numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
-        found.append(numbers)
-    return min(found, key=lambda numbers: int(numbers.max()))

@@ -1849,6 +1849,13 @@ SINCE_DEVICES_PART = row(
 SINCE_TOGETHER_BLOCKS = row(
     "SINCE_TOGETHER_BLOCKS", 2, "blocks", CHOSEN, "Changes so near each other are at the same time."
 )
+SINCE_WEIGHTS = row(
+    "SINCE_WEIGHTS",
+    (0.5, 1.0),
+    "weight of requests",
+    CHOSEN,
+    "A change is looked for in blocks equal in this mix of requests and time, and where there is none in blocks equal in requests.",
+)
 
 # visitor
 VISITOR_AROUND_MIN = row(

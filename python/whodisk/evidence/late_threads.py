@@ -50,9 +50,10 @@ def late_while_held(
     end = np.where(reaping, slow.end_ns, slow.start_ns + slow.stage_ns[:, APP]).astype(np.int64)
     wait_ns = end - begin
     if seen and len(slow):
-        # It is not known when it ended below.
+        # It is not known when it ended below. A stop in which it waited to be taken was not in that stage.
         in_fs = slow.blamed == FS
-        begin, end = np.where(in_fs, slow.start_ns, begin), np.where(in_fs, slow.end_ns, end)
+        until = slow.end_ns - slow.stage_ns[:, REAP].astype(np.int64)
+        begin, end = np.where(in_fs, slow.start_ns, begin), np.where(in_fs, until, end)
         wait_ns = np.where(in_fs, slow.stage_excess_ns[:, FS], wait_ns)
     for number in np.unique(tid):
         held = tid == number

@@ -64,15 +64,16 @@ def level_change(log_time: Floats, load: Floats) -> LevelChange | None:
     return LevelChange(int(known[at]), float(np.exp(change)), low, high, _p_value(values))
 
 
-def blocks_of(start_ns: Ints, begin_ns: int, span_ns: int) -> Ints:
+def blocks_of(start_ns: Ints, begin_ns: int, span_ns: int, of_requests: float = 0.5) -> Ints:
     """The block that each of `LEVEL_PLACES` equal parts of the time lies in, ascending; `start_ns` are requests, or an even sample of them.
 
     Blocks are equal in the mean of the time and the requests that they hold. What gets many times slower does in nearly all of the time what it did in
-    a small part of it before, and that part held many requests: by time alone it would be too short for a level.
+    a small part of it before, and that part held many requests: by time alone it would be too short for a level. `of_requests`: the weight of requests
+    in this mean.
     """
     place = ((start_ns - begin_ns) * (LEVEL_PLACES / span_ns)).astype(np.int64).clip(0, LEVEL_PLACES - 1)
     number = np.bincount(place, minlength=LEVEL_PLACES).astype(np.float64)
-    held = 0.5 * number / max(1.0, float(number.sum())) + 0.5 / LEVEL_PLACES
+    held = of_requests * number / max(1.0, float(number.sum())) + (1.0 - of_requests) / LEVEL_PLACES
     middle = np.cumsum(held) - 0.5 * held
     return np.minimum(LEVEL_BLOCKS - 1, (middle * LEVEL_BLOCKS).astype(np.int64))
 
