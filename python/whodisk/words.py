@@ -207,6 +207,13 @@ def threads_together(said: str) -> str:
 
 #: What a thread waits for, or sleeps in, that wants to write to a frozen file system (`sb_start_write`); a call on storage seldom takes another such lock.
 AS_WHEN_FROZEN = ("per-CPU read lock", "percpu_rwsem_wait")
+#: What a thread sleeps in until another one gives up its lock on a file (fcntl, flock).
+AS_WHEN_LOCKED = (
+    "fcntl_setlk",
+    "flock_lock_inode_wait",
+    "locks_lock_inode_wait",
+    "posix_lock_inode_wait",
+)
 #: What a thread sleeps in until a program that watches files has permitted what it does (FAN_OPEN_PERM and the like).
 AS_WHEN_WATCHED = ("fanotify_handle_event", "fanotify_get_response")
 #: What a thread waited for where the kernel gives a name, not a function.
@@ -247,10 +254,7 @@ _UNTIL = {
     ),
     **dict.fromkeys(("anon_pipe_write", "pipe_write", "pipe_wait_writable"), "until a pipe has room"),
     "do_wait": "until a child process ends",
-    **dict.fromkeys(
-        ("fcntl_setlk", "flock_lock_inode_wait", "locks_lock_inode_wait", "posix_lock_inode_wait"),
-        "until another one gives up its lock on the file",
-    ),
+    **dict.fromkeys(AS_WHEN_LOCKED, "until another one gives up its lock on the file"),
     **dict.fromkeys(("__do_semtimedop", "do_semtimedop"), "until another one raises a semaphore"),
     **dict.fromkeys(AS_WHEN_IDLE, "until something comes from outside, or a timer"),
 }
@@ -317,6 +321,9 @@ PLURALS = {
     "allocate": "allocations",
     "fault": "page faults",
     "drop": "cache drops",
+    "lookup": "lookups",
+    "list": "listings of folders",
+    "attribute": "changes of attributes",
 }
 
 

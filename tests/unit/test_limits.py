@@ -6,10 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ground_truth import limits, rates
 from ground_truth.cases import TRUTHS
+from tests.synth import SYSCALL_ID_BASE, write_case
 from whodisk.detectors import saturation
 from whodisk.detectors.saturation import _fills_window
 from whodisk.evidence.context import Context
@@ -222,3 +224,36 @@ def test_a_device_that_flushes_for_a_journal_holds_what_waits_for_it(
         found = saturation.run(Context(case, surveys, "syscall", slow, none_of(slow)))
     assert "flushed its cache" in str(found.limit)
     assert found.limiting_device == device
+
+
+@pytest.mark.parametrize(
+    ("op", "does", "changes"),
+    [
+        ("open", "open, make, rename or remove files", "in fewer files"),
+        ("lookup", "look up names and list folders", "with the names in memory"),
+        ("list", "look up names and list folders", "with the names in memory"),
+        ("close", "close files", "in fewer files"),
+        ("attribute", "set the mode, owner, times or attributes of files", "in fewer files"),
+    ],
+)
+def test_calls_beside_data_are_told_by_what_they_do(op: str, does: str, changes: str, tmp_path: Path) -> None:
+    """One call after the other, 200 us each, most of it at the device."""
+    number = np.arange(4_000)
+    calls = {
+        "op_id": SYSCALL_ID_BASE | number,
+        "start_ns": number * 250_000,
+        "latency_ns": 200_000,
+        "device_ns": 150_000,
+        "fs_ns": 50_000,
+        "op": op,
+        "size_bytes": 0,
+        "tid": 11,
+        "pid": 11,
+        "comm": "du",
+        "device": "sda",
+        "queue_depth": 1,
+    }
+    meta = {"observer": "record", "command": ["du"], "duration_ns": 1_000_000_000}
+    verdict = solve(write_case(tmp_path / "case", syscall=calls, meta=meta, devices=("sda",)))
+    assert f"in calls that {does}, 200 us each" in f"{verdict.limit}"
+    assert [changes in step for step in verdict.next_steps] == [True], verdict.next_steps

@@ -100,11 +100,19 @@ pub enum Op {
     Fault = 21,
     /// Layer syscall: pages of a file or device dropped from the page cache on request: posix_fadvise(POSIX_FADV_DONTNEED), ioctl(BLKFLSBUF).
     Drop = 22,
+    /// Layer syscall: a file closed. Of this and of the next three kinds only the calls are known in which the thread slept.
+    Close = 23,
+    /// Layer syscall: what is behind a name or descriptor: stat, statx, access, readlink, getxattr.
+    Lookup = 24,
+    /// Layer syscall: names of a directory: getdents.
+    List = 25,
+    /// Layer syscall: mode, owner, times, extended attributes set: chmod, chown, utimensat, setxattr.
+    Attribute = 26,
 }
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 23] = [
+    pub const ALL: [Op; 27] = [
         Op::Read,
         Op::Write,
         Op::Flush,
@@ -128,6 +136,10 @@ impl Op {
         Op::Allocate,
         Op::Fault,
         Op::Drop,
+        Op::Close,
+        Op::Lookup,
+        Op::List,
+        Op::Attribute,
     ];
 
     /// The name stored in column `op`.
@@ -156,6 +168,10 @@ impl Op {
             Op::Allocate => "allocate",
             Op::Fault => "fault",
             Op::Drop => "drop",
+            Op::Close => "close",
+            Op::Lookup => "lookup",
+            Op::List => "list",
+            Op::Attribute => "attribute",
         }
     }
 
@@ -172,6 +188,10 @@ impl Op {
                 | Op::Truncate
                 | Op::Allocate
                 | Op::Drop
+                | Op::Close
+                | Op::Lookup
+                | Op::List
+                | Op::Attribute
         )
     }
 

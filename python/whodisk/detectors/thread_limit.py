@@ -63,6 +63,17 @@ _SYNCS = tuple(op for op, call in CALL_OF.items() if call == SYNCS)
 
 
 WITHOUT_THE_LONGEST = "Take away what held the longest of them (they are among the slowest operations) and repeat: if it is not faster, they are not what limits it."
+IN_FEWER_FILES = "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it."
+#: What the calls beside reads, writes and syncs do where these kinds hold more than half of their time, and what would refute that it matters.
+DOINGS = (
+    (
+        ("lookup", "list"),
+        "look up names and list folders",
+        "Run the same again at once, with the names in memory: if it does not get faster, these calls are not what limits it.",
+    ),
+    (("close",), "close files", IN_FEWER_FILES),
+    (("attribute",), "set the mode, owner, times or attributes of files", IN_FEWER_FILES),
+)
 FEWER_SYNCS = "Run the same with half as many syncs: if it does not get faster, syncs are not what limits it."
 
 
@@ -320,12 +331,19 @@ def _others(context: Context, program: Program, time: ThreadTime) -> Limit:
     few = _few(context, f"{program.sql} AND op IN ({', '.join(map(quoted, kinds))})", calls) if kinds else ""
     moving = time.share[WRITES] + time.share[DURABLE]
     besides = f"; {words.percent(moving)} in writes and syncs" if moving >= BEHIND_SYNC_TOLD else ""
+    held = {kind: sum(s.latency_ns for s in context.survey.select(op=kind)) for kind in kinds}
+    done, experiment = next(
+        (
+            (done, experiment)
+            for of, done, experiment in DOINGS
+            if 2 * sum(held.get(kind, 0.0) for kind in of) > sum(held.values())
+        ),
+        ("open, make, rename or remove files", IN_FEWER_FILES),
+    )
     return Limit(
-        f"{'files, not data' if 2 * moving < time.share[OTHERS] else 'files and data'}: {_waits(program.name, time, time.share[OTHERS])} in calls that open, make, rename or "
-        f"remove files, {words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}{few}{besides}",
-        WITHOUT_THE_LONGEST
-        if few
-        else "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
+        f"{'files, not data' if 2 * moving < time.share[OTHERS] else 'files and data'}: {_waits(program.name, time, time.share[OTHERS])} in calls that {done}, "
+        f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}{few}{besides}",
+        WITHOUT_THE_LONGEST if few else experiment,
     )
 
 

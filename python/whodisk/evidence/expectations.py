@@ -9,10 +9,22 @@ from whodisk import words
 from whodisk.errors import ExpectationError
 from whodisk.evidence.survey import Stratum, Survey
 from whodisk.findings import Expectation
-from whodisk.reading.views import NAMESPACE_OPS
+from whodisk.reading.views import NAMESPACE_OPS, SLEPT_OPS
 from whodisk.statistics.stats import quantile_needs
 
-OPS = ("read", "write", "flush", "discard", "sync", "copy", "fault", *NAMESPACE_OPS, "drop", "other")
+OPS = (
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "sync",
+    "copy",
+    "fault",
+    *NAMESPACE_OPS,
+    *SLEPT_OPS,
+    "drop",
+    "other",
+)
 TIME_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 SIZE_UNITS = {
     "": 1,

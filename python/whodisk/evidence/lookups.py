@@ -1,4 +1,4 @@
-"""What a recorded program read without a recorded call: it looks up names and lists folders (stat, getdents), which the probe `syscall` leaves out.
+"""What a recorded program read without a recorded call: it looks up names and lists folders (stat, getdents), which cases written before 2026-11-30 leave out.
 
 Of a program that does little else (find, du, a backup that looks for changes) calls show next to nothing. Its requests do.
 """

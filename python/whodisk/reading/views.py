@@ -76,8 +76,10 @@ STORAGE_ERRNOS = (5, 28, 67, 74, 110, 117, 121, 122)
 UNFINISHED_ERRNOS = (4, 11)
 #: What programs do to files beside reading and writing them; before version 3 all of it was `other`.
 NAMESPACE_OPS = ("open", "rename", "unlink", "mkdir", "link", "truncate", "allocate")
-#: SQL: whether an operation moves or keeps data: what is opened, named, made or dropped from the page cache is no I/O.
-IS_IO = f"(op NOT IN {(*NAMESPACE_OPS, 'drop', 'other')})"
+#: Kinds of which only the calls are known in which the thread slept (case-format, `op`).
+SLEPT_OPS = ("close", "lookup", "list", "attribute")
+#: SQL: whether an operation moves or keeps data: what is opened, named, made, looked up or dropped from the page cache is no I/O.
+IS_IO = f"(op NOT IN {(*NAMESPACE_OPS, *SLEPT_OPS, 'drop', 'other')})"
 #: What a copy inside of the kernel fails with where it is not to be had (errno EXDEV, EINVAL, ENOSYS, EOPNOTSUPP): programs read and write instead.
 NO_COPY_ERRNOS = (18, 22, 38, 95)
 #: SQL: whether an operation failed at I/O. A program that looks for its files opens many that are not there.

@@ -300,7 +300,19 @@ def layer_rank(layer: str) -> int:
     return views.LAYERS.index(layer) if layer in views.LAYERS else len(views.LAYERS)
 
 
-_OPS = ("read", "write", "sync", "flush", "discard", "copy", "fault", *views.NAMESPACE_OPS, "drop", "other")
+_OPS = (
+    "read",
+    "write",
+    "sync",
+    "flush",
+    "discard",
+    "copy",
+    "fault",
+    *views.NAMESPACE_OPS,
+    *views.SLEPT_OPS,
+    "drop",
+    "other",
+)
 
 
 def op_rank(op: str) -> int:

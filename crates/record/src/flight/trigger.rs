@@ -81,9 +81,27 @@ pub struct TriggerError {
     pub expected: String,
 }
 
-const OPS: [&str; 16] = [
-    "read", "write", "flush", "discard", "sync", "copy", "open", "rename", "unlink", "mkdir", "link",
-    "truncate", "allocate", "fault", "drop", "other",
+const OPS: [&str; 20] = [
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "sync",
+    "copy",
+    "open",
+    "rename",
+    "unlink",
+    "mkdir",
+    "link",
+    "truncate",
+    "allocate",
+    "fault",
+    "drop",
+    "close",
+    "lookup",
+    "list",
+    "attribute",
+    "other",
 ];
 
 impl std::str::FromStr for Trigger {

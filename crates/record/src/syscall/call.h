@@ -36,7 +36,7 @@ struct call {
 	u64 offset;
 	u64 size;
 	u64 inode;
-	u64 argument; // io_submit, io_getevents: the kernel's context
+	u64 argument; // io_submit, io_getevents: the kernel's context; else how often the thread had slept (task_struct::nvcsw)
 	u32 device;
 	s32 pid;
 	s32 tid;

@@ -117,6 +117,7 @@ struct task_struct___files {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	struct signal_struct *signal;
+	unsigned long nvcsw; // how often it gave up its CPU to sleep
 };
 
 // arch/x86

@@ -151,6 +151,11 @@ static __noinline int name_file(u64 address, u32 device, u64 inode, u32 again)
 		*named_place(device, inode) = id;
 		return 0;
 	}
+	// A file that was opened by its handle has no name as long as nobody looks for it by one.
+	if (BPF_CORE_READ(entry, d_parent) == entry && BPF_CORE_READ(file, f_path.mnt, mnt_root) != entry) {
+		*named_place(device, inode) = id;
+		return 0;
+	}
 	struct walk *walk = this_walk();
 	if (!walk)
 		return 0;

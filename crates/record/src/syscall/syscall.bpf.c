@@ -516,6 +516,7 @@ static __always_inline s64 descriptor(u32 shape, struct pt_regs *regs)
 	case SHAPE_NAME_AT:
 	case SHAPE_TO_NAME:
 	case SHAPE_TO_NAME_AT:
+	case SHAPE_LOOKED_AT:
 		return -1;
 	case SHAPE_SENDFILE:
 		return (u32)regs->si;
@@ -588,6 +589,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		call->offset = regs->r10;
 		break;
 	default:
+		call->argument = more(task)->nvcsw;
 		set_extent(call, regs, &facts);
 		if (call->flags & FLAG_DIRECT)
 			call->owner_key = owner_key((u64)more(task)->stack);
@@ -595,10 +597,10 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 	return 0;
 }
 
-// Whether an open gave a file that storage is behind, or failed, which may have cost as much.
-static __always_inline bool set_opened(struct call *call, struct task_struct *task, s64 result)
+// Whether an open gave a file that storage is behind, or failed, which may have cost as much. Folders count where it slept.
+static __always_inline bool set_opened(struct call *call, struct task_struct *task, s64 result, bool slept)
 {
-	struct file_facts facts = {};
+	struct file_facts facts = { .folders = slept };
 
 	if (result < 0)
 		return 1;
@@ -673,6 +675,17 @@ static __noinline int set_name(struct call *call, s32 folder, u64 address)
 	return 1;
 }
 
+// Whether the descriptor of a call that is over is that of a file or folder that storage is behind.
+static __noinline int set_looked_at(struct call *call, u32 fd)
+{
+	struct file_facts facts = { .folders = 1 };
+
+	if (!call || !look_at_descriptor(bpf_get_current_task_btf(), fd, &facts))
+		return 0;
+	set_file(call, &facts);
+	return 1;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
@@ -687,11 +700,19 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	struct call *call = call_find(&threads, task->pid);
 	if (!call)
 		return 0;
+	bool slept = call->argument != more(task)->nvcsw;
+	if (!slept && is_kept_if_slept(call->op)) {
+		call_release(call);
+		return 0;
+	}
 	u64 now = bpf_ktime_get_ns();
 	bool send = 1;
 	switch (call->shape) {
 	case SHAPE_OPEN:
-		send = set_opened(call, task, result);
+		send = set_opened(call, task, result, slept);
+		break;
+	case SHAPE_LOOKED_AT:
+		send = set_looked_at(call, regs->di);
 		break;
 	case SHAPE_NAME:
 		send = set_name(call, AT_FDCWD, regs->di);
@@ -818,7 +839,7 @@ int BPF_PROG(io_uring_complete, void *ring_context, void *request)
 	s32 result = BPF_CORE_READ(req, cqe.res);
 	bool send = 1;
 	if (call->shape == SHAPE_OPEN) {
-		send = set_opened(call, bpf_get_current_task_btf(), result);
+		send = set_opened(call, bpf_get_current_task_btf(), result, 0);
 	} else if (!call->has_file) {
 		struct file_facts facts = { .folders = call->op == OP_SYNC };
 		send = look_at_file((u64)BPF_CORE_READ(req, file), &facts);

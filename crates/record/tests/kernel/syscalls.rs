@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testing::test;
@@ -391,4 +391,64 @@ fn a_thread_killed_in_a_call_ends_it() {
     assert_eq!(writes.len(), 1, "{writes:?}");
     assert_ne!(writes[0].end_ns, 0);
     assert_eq!(writes[0].via, Via::Call as u8);
+}
+
+#[test]
+fn lookups_listings_and_attributes_are_those_that_slept() {
+    require_kernel!();
+    let device = LoopDevice::new(16 * MIB);
+    run("mkfs.ext4", &["-q", &device.path]);
+    let mount = Mount::new(&[&device.path]);
+    for name in ["folder", "other"] {
+        std::fs::create_dir(mount.path.join(name)).unwrap();
+        new_file(&mount.path.join(name).join("data"));
+    }
+    drop(mount);
+    // A file system that was just mounted has nothing in memory.
+    let mount = Mount::new(&[&device.path]);
+    let (path, folder) = (mount.path.join("folder/data"), mount.path.join("other"));
+    let look = || {
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), MIB);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    };
+    let allow = || std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let count = |calls: &Calls, op: Op| calls.rows.iter().filter(|row| row.op == op as u8).count();
+
+    let cold = record_calls(only_us(), look);
+    let listings: Vec<_> = cold.rows.iter().filter(|row| row.op == Op::List as u8).collect();
+    let inode = std::fs::metadata(&folder).unwrap().ino();
+    assert_eq!(
+        listings
+            .iter()
+            .map(|row| (row.inode, row.result > 0))
+            .collect::<Vec<_>>(),
+        [(inode, true)]
+    );
+    assert_eq!(count(&cold, Op::Lookup), 1, "{:?}", cold.rows);
+    assert!(
+        cold.names.values().any(|name| *name == path.to_str().unwrap()),
+        "{:?}",
+        cold.names
+    );
+
+    let warm = record_calls(only_us(), || {
+        (0..7).for_each(|_| {
+            look();
+            allow();
+        })
+    });
+    for op in [Op::List, Op::Lookup, Op::Attribute, Op::Close] {
+        assert_eq!(count(&warm, op), 0, "{op:?}: {:?}", warm.rows);
+    }
+
+    let waited = record_calls(only_us(), || {
+        let frozen = Frozen::new(&mount.path);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(allow);
+            wait_for_call(std::process::id(), libc::SYS_chmod);
+            drop(frozen);
+            thread.join().unwrap();
+        });
+    });
+    assert_eq!(count(&waited, Op::Attribute), 1, "{:?}", waited.rows);
 }
