@@ -35,6 +35,7 @@ from ground_truth import (
     memory,
     mirrors,
     others,
+    outside,
     pieces,
     places,
     rates,
@@ -1409,6 +1410,16 @@ TRUTHS: dict[str, Truth] = {
         kind="stage",
         name="fs",
         because_of="process:backup",
+    ),
+    "locked_by_another": Truth(
+        "held_outside", True, outside.locked_by_another, status="slow", kind="process", name="reporter"
+    ),
+    "locked_by_its_own": Truth("held_outside", False, outside.locked_by_its_own, nobody=True),
+    "frozen_maps": Truth(
+        "held_outside", True, outside.frozen_maps, status="slow", kind="process", name="fsfreeze"
+    ),
+    "dirty_maps": Truth(
+        "throttle", True, outside.dirty_maps, status="slow", kind="config", name="limit of dirty pages"
     ),
     "held_by_backup_rarely": Truth(
         "outliers",

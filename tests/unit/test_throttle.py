@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +69,19 @@ def test_syncs_are_not_held_back_for_dirty_pages(tmp_path: Path, held: str, flag
         assert _above_block(context) == (held == "write" and flags == 0)
 
 
-def _claim_of_reads(path: Path, group: str) -> str:
-    """Of 1,000 reads in 10 s memory answers four fifths; the others make a request each that a controller lets pass. As many requests of another group do."""
+def _claim_of_reads(path: Path, group: str, burst: int = 1) -> str:
+    """Of 1,000 reads in 10 s memory answers four fifths; the others make a request each that a controller lets pass, so many at once. As many requests of another group do."""
     number = np.arange(1000)
     asks = number % 5 == 0
-    begin = number * 10_000_000
+    begin = number // (5 * burst) * (5 * burst) * 10_000_000 + number % (5 * burst) * (
+        10_000_000 if burst == 1 else 1
+    )
+    held_ns = 7_900_000 + (burst - 1) * 40_000_000
     calls = {
         "op_id": SYSCALL_ID_BASE | number,
         "start_ns": begin,
-        "latency_ns": np.where(asks, 8_000_000, 2_000),
-        "throttle_ns": np.where(asks, 7_900_000, 0),
+        "latency_ns": np.where(asks, held_ns + 100_000, 2_000),
+        "throttle_ns": np.where(asks, held_ns, 0),
         "op": "read",
         "flags": 0,
         "size_bytes": 4096,
@@ -89,7 +93,7 @@ def _claim_of_reads(path: Path, group: str) -> str:
     asking = number[asks]
     block = {
         "op_id": BLOCK_ID_BASE | np.arange(2 * len(asking)),
-        "start_ns": np.repeat(begin[asks], 2) + 7_900_000,
+        "start_ns": np.repeat(begin[asks], 2) + held_ns,
         "latency_ns": 90_000,
         "device_ns": 80_000,
         "op": "read",
@@ -113,6 +117,13 @@ def test_what_passes_a_controller_are_requests_of_the_group(tmp_path: Path) -> N
     assert "; meanwhile 20 reads (80 KiB) per second pass to loop1, group /sys/fs/cgroup/limited." in claim, (
         claim
     )
+
+
+def test_time_in_which_all_are_held_belongs_to_a_controllers_pace(tmp_path: Path) -> None:
+    """It lets sixteen pass at once, every 0.8 s, and holds them all in between: 20 per second, as ever."""
+    claim = _claim_of_reads(tmp_path / "group", "/sys/fs/cgroup/limited", burst=16)
+    found = re.search(r"meanwhile ([0-9.]+) reads", claim)
+    assert found and 18 <= float(found[1]) <= 28, claim
 
 
 @pytest.mark.parametrize(

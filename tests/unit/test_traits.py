@@ -211,3 +211,17 @@ def test_a_thread_of_a_moment_is_compared_with_what_else_ran_then(threads: int, 
     assert found is not None and found.p_value < 0.01
     begins = (start[chosen].astype(np.int64), start.astype(np.int64))
     assert over_represented.holds_while_there(seen, usual, [np.ones(count)], begins, found, RULES) == holds
+
+
+@pytest.mark.parametrize(("stints", "is_one"), [(2, True), (60, False)])
+def test_a_thread_that_moved_once_is_one_coincidence(stints: int, is_one: bool) -> None:
+    """A thread was on CPU 1 for its first half, in which all that was slow lies: that is no reason. Had it come and gone thirty times, at no pace, it would be one."""
+    count = 6_000
+    start = np.arange(count, dtype=np.int64) * 1_000
+    moves = np.sort(np.random.default_rng(8).integers(0, count, stints - 1)) if stints > 2 else [count // 2]
+    cpu = (1 - np.searchsorted(moves, np.arange(count), side="right") % 2).astype(str)
+    usual = items({"submitting cpu": cpu}, excess=1.0)
+    chosen = np.flatnonzero(cpu == "1")[:: int((cpu == "1").sum()) // 30]
+    found = Shared(("submitting cpu",), ("1",), 1.0, 0.5, 2.0, 1e-6, np.ones(len(chosen), np.bool_))
+    p_value = over_represented.p_of_other_times(usual, (start[chosen], start), found)
+    assert (p_value >= 0.002) is is_one, p_value

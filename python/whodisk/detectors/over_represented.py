@@ -36,6 +36,8 @@ AFTER_COMPLETION = [STAGES.index("interrupt"), STAGES.index("reap")]
 #: Flags of operations that somebody waits for on disk: sync, FUA, preflush. They wait for flushes, which others do not.
 SYNCED = 1 | 8 | 128
 DIRECT = 256
+#: Traits that stay as they are for a while: a thread stays on a CPU, and its requests on the queue and the vector of that CPU.
+STAYING = frozenset({"submitting cpu", COMPLETING_CPU, "hardware queue", "vector"})
 #: Traits of what was asked for. They make an operation slow only where the device sees them: what passes the page cache, or waits above
 #: the block layer, takes as long as the work is that the file system has with it, and a sync as long as all that was written before.
 ASKED = ("size", "alignment", "place", "file")
@@ -92,6 +94,9 @@ def run(context: Context) -> Result:
     begins = _begins(table, slow.op_id[worst])
     if not holds_while_there(seen, usual, exposures, begins, shared, rules):
         result.tested.append(shared.p_value)
+        return result
+    if STAYING & set(shared.traits) and (p_value := p_of_other_times(usual, begins, shared)) >= TRAIT_P_MAX:
+        result.tested.append(p_value)
         return result
     sentence = (
         f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {_text(shared, seen)}; "
@@ -184,6 +189,24 @@ def holds_while_there(
         seen.pick(seen_then), usual.pick(usual_then), [exposure[usual_then] for exposure in exposures], rules
     )
     return again is not None and (again.traits, again.values) == (shared.traits, shared.values)
+
+
+def p_of_other_times(usual: Items, begins: tuple[Ints, Ints], shared: Shared) -> float:
+    """How often as many episodes would have a trait, had all of them come earlier or later by the same time, drawn evenly over the run (its end goes on at its begin).
+
+    A program of one thread that was on CPU 1 while it read from the disk, and on CPU 0 while it read from memory, was on either of them once: that
+    is one coincidence, however many of its operations were slow.
+    """
+    of_seen, of_usual = begins
+    order = np.argsort(of_usual, kind="stable")
+    when, has = of_usual[order], _has(usual, shared)[order]
+    span = max(1, int(when[-1] - when[0]))
+    found = int(shared.has.sum())
+    as_many = 0
+    for later in np.random.default_rng(SEED).integers(0, span, TRAIT_ROUNDS):
+        moved = when[0] + (of_seen - when[0] + later) % span
+        as_many += int(has[np.searchsorted(when, moved).clip(max=len(when) - 1)].sum() >= found)
+    return (1 + as_many) / (1 + TRAIT_ROUNDS)
 
 
 def _has(items: Items, shared: Shared) -> Bools:

@@ -5,6 +5,8 @@ Writes that wait until the ones before them are on disk (the protected memory of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from whodisk import words
@@ -21,6 +23,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import two_levels_sql
+from whodisk.evidence.outside_calls import sleeps_outside, sleeps_outside_sql
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.thread_time import SYNC
@@ -29,10 +32,12 @@ from whodisk.evidence.time_lost import (
     TimeLost,
     kept_ns,
     late_in_waits,
+    lost_in_rows,
     lost_in_stage,
     lost_in_waits,
     p99_ratio,
     submitters,
+    threads_time,
     waits_where,
 )
 from whodisk.findings import Culprit
@@ -40,6 +45,8 @@ from whodisk.reading.views import STAGES, WBT, quoted
 from whodisk.statistics.stats import Bools
 
 THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
+#: What a thread sleeps in that made too many pages dirty: a word of the recorder's, and the kernel's function.
+DIRTY_SLEEPS = ("dirty throttling", "balance_dirty_pages")
 #: Flag of operations that bypass the page cache.
 DIRECT = 256
 #: Flag of requests that nobody waits for by themselves.
@@ -49,8 +56,10 @@ BACKGROUND = 16
 def run(context: Context) -> Result:
     """One candidate for the I/O controllers, one for the CPU controller."""
     result = Result()
-    held = lost_in_stage(context, "throttle")
-    if held is not None and _above_block(context):
+    held, mapped = lost_in_stage(context, "throttle"), _of_mapped_files(context)
+    if mapped is not None and (held is None or mapped.share > held.share or _above_block(context)):
+        result.candidates.append(_dirty(context, mapped))
+    elif held is not None and _above_block(context):
         result.candidates.append(_dirty(context, held))
     elif held is not None and _behind_earlier_writes(context):
         result.observed.append(
@@ -68,6 +77,21 @@ def run(context: Context) -> Result:
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
     return result
+
+
+def _of_mapped_files(context: Context) -> TimeLost | None:
+    """What dirty throttling costs threads that write to pages of mapped files: a page that is in memory makes no operation when it gets dirty, and the thread sleeps in none."""
+    if context.layer not in ("syscall", "app"):
+        return None
+    rows = sleeps_outside(context, DIRTY_SLEEPS)
+    tids = [int(tid) for tid in np.unique(rows[0])]
+    if not tids:
+        return None
+    whole = threads_time(context, tids)
+    held = lost_in_rows(context, tids, rows, whole=whole)
+    if held is None or held.share < SHARE_OF_LATENCY_FLOOR:
+        return None
+    return replace(held, unit="sleep", threads_ns=float(whole.sum()))
 
 
 def _tell_written_before(context: Context, result: Result) -> None:
@@ -112,7 +136,7 @@ def _tell_wbt(context: Context, result: Result) -> None:
 def _above_block(context: Context) -> bool:
     """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages.
 
-    Reads, direct writes and syncs are never held back for these. A write that syncs (O_DSYNC) leaves next to no dirty pages behind: what holds it is below. A
+    Reads, direct writes and syncs are never held back for these; a fault is, where it makes a page dirty. A write that syncs (O_DSYNC) leaves next to no dirty pages behind: what holds it is below. A
     program's own write may be a call that writes and one that syncs: where calls are known, they are asked.
     """
     if context.layer == "block" or "block" not in context.surveys:
@@ -123,7 +147,7 @@ def _above_block(context: Context) -> bool:
         f"""WITH copies AS (SELECT op_id FROM measured WHERE layer = '{layer}' AND op = 'copy' AND throttle_ns > 0),
 reading AS (SELECT DISTINCT parent_id FROM links JOIN copies ON copies.op_id = parent_id JOIN block_ops ON block_ops.op_id = child_id WHERE block_ops.op = 'read'),
 held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT | SYNC} = 0
-    AND (op = 'write' OR op = 'copy' AND op_id NOT IN (SELECT parent_id FROM reading)) AS cached
+    AND (op IN ('write', 'fault') OR op = 'copy' AND op_id NOT IN (SELECT parent_id FROM reading)) AS cached
   FROM measured WHERE throttle_ns > 0 AND layer IN ('block', '{layer}'))
 SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{layer}') AS above_ns,
   sum(throttle_ns) FILTER (layer = '{layer}' AND cached) AS cached_ns FROM held"""
@@ -165,17 +189,25 @@ def _dirty(context: Context, held: TimeLost) -> Candidate:
         if is_limit
         else f"They write faster than the devices below take it{f' ({limit})' if limit else ''}."
     )
-    claim = (
-        f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
-        f"{words.duration(held.each_ns)} each. {why}"
+    of = (
+        "the time of all operations"
+        if held.threads_ns is None
+        else "their threads' time, in pages of mapped files, so in no call that is recorded"
     )
+    claim = f"Writers are held back until dirty pages are written: {words.percent(held.share)} of {of}, {words.duration(held.each_ns)} each. {why}"
     return of_time_lost(
         held,
         culprit=Culprit("config", "limit of dirty pages", "stage:throttle"),
         claim=claim,
         baseline="the same operations without the time in which they were held back",
-        metric="part of the operations' time",
-        evidence=[evidence(context.case, "who was held back, and for how long", _held_sql(context))],
+        metric="part of the operations' time" if held.threads_ns is None else "part of the threads' time",
+        evidence=[
+            evidence(
+                context.case,
+                "who was held back, and for how long",
+                _held_sql(context) if held.threads_ns is None else _held_outside_sql(context),
+            )
+        ],
         refute="Raise vm.dirty_bytes, or vm.dirty_ratio, for a minute and repeat: if operations take as long, they waited for something else."
         if is_limit
         else "Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
@@ -217,6 +249,11 @@ def _held_sql(context: Context) -> str:
     return f"""SELECT comm, device, op, count(*) AS operations, count(*) FILTER (throttle_ns > 0) AS held_back,
   CAST(avg(throttle_ns) AS BIGINT) AS mean_throttle_ns, sum(throttle_ns) AS throttle_ns
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2, 3 ORDER BY 7 DESC NULLS LAST, 1, 2, 3 LIMIT 10"""
+
+
+def _held_outside_sql(context: Context) -> str:
+    return f"""SELECT comm, tid, count(*) AS sleeps, CAST(avg(end_ns - start_ns) AS BIGINT) AS mean_ns, sum(end_ns - start_ns) AS slept_ns
+FROM ({sleeps_outside_sql(context, DIRTY_SLEEPS[:1])}) AS apart GROUP BY 1, 2 ORDER BY 5 DESC, 2 LIMIT 10"""
 
 
 def _io(context: Context, held: TimeLost) -> Candidate:
@@ -275,10 +312,14 @@ def _passing(context: Context, group: str, device: str) -> str:
         return ""
     # Who is in no limited group passes uncounted.
     of_group = f"AND cgroup = {quoted(group)}" if group else ""
-    # A controller lets requests pass in bursts: parts of the run hold some of both.
+    # A controller lets requests pass in bursts, and holds all of them between two: both belong to the parts in which some are held.
     part, part_s = context.survey.time_bin_sql(LOSS_BLOCKS), context.survey.span_ns / LOSS_BLOCKS / 1e9
+    first, last = (
+        part,
+        context.survey.time_bin_sql(LOSS_BLOCKS, "start_ns + coalesce(app_ns, 0) + throttle_ns"),
+    )
     rows = context.case.rows(
-        f"""WITH parts AS (SELECT DISTINCT {part} AS part FROM measured WHERE layer = '{context.layer}' AND throttle_ns > 0)
+        f"""WITH parts AS (SELECT DISTINCT unnest(range({first}, {last} + 1)) AS part FROM measured WHERE layer = '{context.layer}' AND throttle_ns > 0)
 SELECT op, count(*) AS n, sum(size_bytes) AS size_bytes, (SELECT count(*) FROM parts) AS parts
 FROM (SELECT op, size_bytes, {part} AS part FROM block_ops WHERE device = {quoted(device)} {of_group} AND op IN ({kinds})) AS asked
 WHERE part IN (SELECT part FROM parts) GROUP BY 1 ORDER BY 2 DESC, 1"""

@@ -38,7 +38,7 @@ from whodisk.findings import NOTHING_OBSERVED
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
-from whodisk.statistics.stats import SEED, Floats, Ints, overlap
+from whodisk.statistics.stats import SEED, Floats, Ints, disjoint, overlap
 
 #: The stages in which the submitting thread itself is what an operation waits for.
 _THREAD = frozenset({"app", "fs", "reap", "runqueue"})
@@ -446,6 +446,8 @@ def _cause(
         return Cause("handler", "", "handlers of other devices ran on its vector or CPU", True)
     if best is not None:
         return best[1]
+    if stage in HOLDS["blocked"] and (slept := _slept_in_turn(episode, waits)) is not None:
+        return slept
     if waits and stage in ("app", "fs", "reap") and _ran(episode, waits):
         return Cause("ran", "", "its thread ran all that time, in its program or in the kernel for it", True)
     asked = not carriers and bool(episode.flags & PREFLUSH)
@@ -454,6 +456,30 @@ def _cause(
     if stage == "device" and (episode.op == "flush" or flush_ns >= COVERS_MIN * lost_ns or asked):
         return Cause("flush", "", FLUSHED, True)
     return NOTHING
+
+
+def _slept_in_turn(episode: Episode, waits: list[_Times]) -> Cause | None:
+    """Several sleeps, one after the other, that hold nearly all of the time together, if one of them holds half of it; None otherwise."""
+    window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    sleeps = [times for times in waits if times.state == "blocked"]
+    if not sleeps:
+        return None
+    covered = [float(overlap(*window, times.begin_ns, times.end_ns)[0]) for times in sleeps]
+    most = sleeps[int(np.argmax(covered))]
+    every = Times(
+        *disjoint(
+            np.concatenate([times.begin_ns for times in sleeps]),
+            np.concatenate([times.end_ns for times in sleeps]),
+        )
+    )
+    lost_ns = episode.stage_excess_ns
+    if (
+        2 * max(covered) < lost_ns
+        or float(overlap(*window, every.begin_ns, every.end_ns)[0]) < COVERS_MIN * lost_ns
+    ):
+        return None
+    # What a call did one after the other is what it is made of: no one of these holds it up.
+    return Cause("blocked", most.who, f"{_said('blocked', most.who)}, mostly", certain=False, own=most.own)
 
 
 def _ran(episode: Episode, waits: list[_Times]) -> bool:

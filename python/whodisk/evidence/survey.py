@@ -105,9 +105,9 @@ class Stratum:
         return self.typical_stage_ns
 
 
-def time_bin_sql(begin_ns: int, span_ns: int, bins: int) -> str:
-    """Expression: in which of `bins` equal parts of a window a row begins; what lies outside counts to the nearest."""
-    return f"CAST(least({bins - 1}, greatest(0, floor((start_ns - {begin_ns}) * {bins / span_ns!r}))) AS INTEGER)"
+def time_bin_sql(begin_ns: int, span_ns: int, bins: int, moment: str = "start_ns") -> str:
+    """Expression: in which of `bins` equal parts of a window a row begins (or another moment of it lies); what lies outside counts to the nearest."""
+    return f"CAST(least({bins - 1}, greatest(0, floor(({moment} - {begin_ns}) * {bins / span_ns!r}))) AS INTEGER)"
 
 
 @dataclass
@@ -148,9 +148,9 @@ class Survey:
         weight = sum(stratum.weight for stratum in self.strata)
         return rate_per_s is not None and weight / (self.span_ns / 1e9) >= RATE_ACHIEVED * rate_per_s
 
-    def time_bin_sql(self, bins: int) -> str:
-        """Expression: in which of `bins` equal parts of the window a row begins, 0 to bins - 1."""
-        return time_bin_sql(self.begin_ns, self.span_ns, bins)
+    def time_bin_sql(self, bins: int, moment: str = "start_ns") -> str:
+        """Expression: in which of `bins` equal parts of the window a row begins (or another moment of it lies), 0 to bins - 1."""
+        return time_bin_sql(self.begin_ns, self.span_ns, bins, moment)
 
     def by_device(self) -> dict[str, int]:
         """Operations of each device."""

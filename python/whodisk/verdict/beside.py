@@ -21,6 +21,10 @@ BEFORE = STAGES[: STAGES.index("device")]
 
 
 FLUSH = "flush"
+#: Who writes out what any program has written.
+KERNEL = "the kernel"
+#: What is told of several, the last first: many requests of a program, a flush, many writes of the kernel's, the few of a program.
+RANKS = (FEW := "few", WRITEBACK := "writeback", FLUSH, MANY := "many")
 #: What a program may do beside an operation that has nothing to do with it.
 OPPOSITE = {"read": "write", "fault": "write", "write": "read"}
 
@@ -41,16 +45,15 @@ class Beside:
         if self.op == FLUSH:
             return FLUSHED
         size = f", {words.size(self.size_bytes)}" if self.size_bytes else ""
-        return (
-            f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} of {self.program}{size}"
-        )
+        whose = "that the kernel wrote out" if self.program == KERNEL else f"of {self.program}"
+        return f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} {whose}{size}"
 
 
 def beside_of(context: Context, episode: Episode) -> Beside | None:
     """What covers nearly all of the time that an operation waited at the device: many requests of one kind of another program; else a flush; else the few that
     another program had there, which a device that stands still holds, too, so that they were there at the same time and no more is known.
 
-    What the kernel writes out in a thread of its own may be the program's own data: it is nobody else's. Of the program itself only many writes beside a read
+    What the kernel writes out in threads of its own may be the program's own data: it is told as that. Of the program itself only many writes beside a read
     count, and many reads beside a write: of its own kind of requests an operation is one.
     """
     if "block" not in context.surveys or not episode.device or episode.silence:
@@ -61,31 +64,44 @@ def beside_of(context: Context, episode: Episode) -> Beside | None:
 WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {quoted(OPPOSITE.get(episode.op, ""))}) ORDER BY start_ns, end_ns"""
     )
     op, program = data["op"].astype(str), data["program"].astype(str)
+    for who in np.unique(program).tolist():
+        if is_kernel_thread(context.case, who):
+            program[program == who] = KERNEL
     window = np.array([float(from_ns)]), np.array([float(episode.end_ns)])
     least_ns = COVERS_MIN * episode.stage_ns[STAGES.index("device")]
-    found: list[tuple[bool, bool, int, float, Beside]] = []
+    found: list[tuple[str, int, float, Beside]] = []
     for kind, who in sorted(set(zip(op.tolist(), program.tolist(), strict=True))):
         mine = (op == kind) & (program == who)
         times = disjoint(data["start_ns"][mine].astype(np.float64), data["end_ns"][mine].astype(np.float64))
         covered = float(overlap(*window, *times)[0])
-        if covered < least_ns or (kind != FLUSH and is_kernel_thread(context.case, who)):
+        if covered < least_ns:
             continue
         count = int(mine.sum())
         many = count >= AHEAD_TOLD_MIN and kind != FLUSH
-        if bool(data["own"][mine][0]) and not many:
+        if not many and (bool(data["own"][mine][0]) or (who == KERNEL and kind != FLUSH)):
             continue
         size = int(data["size_bytes"][mine].astype(np.int64).sum())
         beside = Beside(count, kind, who, size, certain=False)
-        found.append((many, kind == FLUSH, count if many else 0, covered, beside))
+        rank = FLUSH if kind == FLUSH else FEW if not many else WRITEBACK if who == KERNEL else MANY
+        found.append((rank, count if many else 0, covered, beside))
     if not found:
         return None
-    many, flush, *_, most = max(found, key=lambda each: (*each[:4], each[4].op, each[4].program))
-    if not (many or flush):
+    rank, *_, most = max(
+        found, key=lambda each: (RANKS.index(each[0]), *each[1:3], each[3].op, each[3].program)
+    )
+    if rank == FEW:
         return most
     theirs = context.case.arrays(
-        f"SELECT start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(most.op)} AND program = {quoted(most.program)}"
+        f"SELECT program, start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(most.op)}"
     )
-    every = Times(*disjoint(theirs["start_ns"].astype(np.float64), theirs["end_ns"].astype(np.float64)))
+    names = np.unique(theirs["program"].astype(str)).tolist()
+    mine = np.isin(
+        theirs["program"].astype(str),
+        [n for n in names if is_kernel_thread(context.case, n)] if rank == WRITEBACK else [most.program],
+    )
+    every = Times(
+        *disjoint(theirs["start_ns"][mine].astype(np.float64), theirs["end_ns"][mine].astype(np.float64))
+    )
     return replace(most, certain=not is_elsewhere(every, episode, context.survey))
 
 

@@ -32,6 +32,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "far_node": (moments.PICTURE,),
     "full_queue": (moments.PICTURE,),
     "late_servers": (moments.PICTURE,),
+    "held_outside": (moments.PICTURE,),
     "layout": (layout_map.PICTURE, sweep.PICTURE),
     "masked_tier": (request_map.PICTURE,),
     "member_tail": (members.PICTURE,),
