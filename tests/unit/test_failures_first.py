@@ -217,6 +217,12 @@ def test_a_file_system_that_is_lost_is_among_what_failed(tmp_path: Path) -> None
             "The command was ended by SIGTERM (signal 15).",
         ),
         ("signal 15", ["record", "--duration", "9s", "--", "db"], ["db"], ""),
+        (
+            "signal 9",
+            [],
+            ["db"],
+            "The command was ended by SIGKILL (signal 9). The kernel sends it when memory runs out (`dmesg | grep -i oom`).",
+        ),
         ("signal 9", ["solve", "--duration=9s", "--", "db"], ["db"], ""),
         ("signal 2", ["record", "--", "db"], ["db"], ""),
     ],

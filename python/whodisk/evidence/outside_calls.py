@@ -33,8 +33,11 @@ class OutsideCalls:
     most: bool
 
 
-def sleeps_outside_sql(context: Context, causes: tuple[str, ...]) -> str:
-    """Query for the sleeps of the judged program's threads in one of these that began in the measured window while no call of theirs was recorded."""
+def sleeps_outside_sql(context: Context, causes: tuple[str, ...], *, of_callers: bool = True) -> str:
+    """Query for the sleeps of the judged program's threads in one of these that began in the measured window while no call of theirs was recorded.
+
+    `of_callers`: of threads with operations alone. One without any may be one that the kernel made for io_uring: it sleeps in operations of others.
+    """
     survey = context.survey
     listed = ", ".join(map(quoted, causes))
     # Where the calls of others are not recorded, all of their waits are outside of calls that are.
@@ -44,19 +47,16 @@ def sleeps_outside_sql(context: Context, causes: tuple[str, ...]) -> str:
         if "waker_tid" in context.case.columns["waits"]
         else "CAST(NULL AS VARCHAR) AS waker, CAST(NULL AS INTEGER) AS waker_pid"
     )
-    calls = (
-        f"SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM ops WHERE layer = 'syscall' AND tid IN (SELECT tid FROM waits WHERE cause IN ({listed}))"
-        if "syscall" in context.case.layers
-        else "SELECT 0 AS tid, 0 AS start_ns, 0 AS end_ns WHERE FALSE"
-    )
-    return f"""SELECT a.* FROM (SELECT tid, comm, cause, start_ns, start_ns + duration_ns AS end_ns, {waker} FROM waits
-  WHERE state = 'blocked' AND pid IN ({own}) AND cause IN ({listed}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}) AS a
-ASOF LEFT JOIN ({calls}) AS c ON a.tid = c.tid AND a.start_ns >= c.start_ns WHERE c.end_ns IS NULL OR a.start_ns >= c.end_ns"""
+    callers = "AND tid IN (SELECT tid FROM calls)" if of_callers else ""
+    return f"""WITH calls AS (SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM ops WHERE layer = 'syscall' AND tid IN (SELECT tid FROM waits WHERE cause IN ({listed})))
+SELECT a.* FROM (SELECT tid, comm, cause, start_ns, start_ns + duration_ns AS end_ns, {waker} FROM waits
+  WHERE state = 'blocked' AND pid IN ({own}) AND cause IN ({listed}) {callers} AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}) AS a
+ASOF LEFT JOIN calls AS c ON a.tid = c.tid AND a.start_ns >= c.start_ns WHERE c.end_ns IS NULL OR a.start_ns >= c.end_ns"""
 
 
 def sleeps_outside(context: Context, causes: tuple[str, ...]) -> Rows:
     """Thread, begin and end of these sleeps, ns; none where that was not recorded."""
-    if "waits" not in context.case.columns:
+    if "waits" not in context.case.columns or "syscall" not in context.case.layers:
         return NONE_HELD
     return held_rows(context, sleeps_outside_sql(context, causes))
 
@@ -67,7 +67,7 @@ def outside_calls(context: Context) -> OutsideCalls | None:
     if context.layer != "syscall" or "waits" not in context.case.columns:
         return None
     rows = context.case.rows(
-        f"""WITH apart AS (SELECT *, end_ns - start_ns AS duration_ns FROM ({sleeps_outside_sql(context, (*FOR_IO, *IN_WRITING))}) AS found),
+        f"""WITH apart AS (SELECT *, end_ns - start_ns AS duration_ns FROM ({sleeps_outside_sql(context, (*FOR_IO, *IN_WRITING), of_callers=False)}) AS found),
 each AS (SELECT comm, cause, count(*) AS n, sum(duration_ns) AS ns, max(duration_ns) AS longest_ns FROM apart WHERE comm IS NOT NULL GROUP BY 1, 2)
 SELECT comm, arg_max(cause, ns) AS cause, sum(n) AS n, sum(ns) AS ns, max(longest_ns) AS longest_ns FROM each GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 1"""
     )

@@ -25,7 +25,12 @@ def ended_said(meta: dict[str, Any]) -> str:
         name = f"{signal.Signals(int(number)).name} (signal {number})"
     except ValueError:
         name = f"signal {number}"
-    return f"The command was ended by {name}."
+    killer = (
+        " The kernel sends it when memory runs out (`dmesg | grep -i oom`)."
+        if int(number) == signal.SIGKILL
+        else ""
+    )
+    return f"The command was ended by {name}.{killer}"
 
 
 def _of_recorder(meta: dict[str, Any]) -> set[int]:
