@@ -1376,6 +1376,13 @@ UNTOUCHED_MIN = row(
     CHOSEN,
     "From this part of the operations on, those apart from all slow episodes say what operations take without.",
 )
+STRETCH_OPERATIONS_MIN = row(
+    "STRETCH_OPERATIONS_MIN",
+    30,
+    "operations",
+    CHOSEN,
+    "From this many slow operations on it is said when they were, if that was a stretch in which nearly all were slow. One in 30 at either end may lie elsewhere.",
+)
 ONE_KIND_MOSTLY = row(
     "ONE_KIND_MOSTLY",
     0.9,
@@ -1870,7 +1877,7 @@ VISITOR_BLOCKS = row(
     8,
     "blocks",
     CHOSEN,
-    "Parts of a visit; its program begins requests in each of them, and the time around it is cut into parts as long.",
+    "Parts of a visit; its program begins or ends requests in each of them, and the time around it is cut into parts as long.",
 )
 VISITOR_UNLIKE_MAX = row(
     "VISITOR_UNLIKE_MAX",

@@ -74,6 +74,8 @@ class Visit:
     after_ns: float | None
     #: How much longer (a logarithm) each block of the visit was than the time around it.
     rises: Floats
+    #: Whether operations were compared, not requests: there were too few of these.
+    of_operations: bool = False
 
 
 def run(context: Context) -> Result:
@@ -87,6 +89,7 @@ def run(context: Context) -> Result:
     below = disks_below(context, shared)
     latest_ns = context.survey.end_ns - VISITOR_AROUND_MIN * context.survey.span_ns
     own: Requests | None = None
+    operations: Requests | None = None
     seen: set[str] = set()
     for devices in (shared, [*below]) if below else (shared,):
         for comm, last_ns in _programs(context, devices):
@@ -97,7 +100,13 @@ def run(context: Context) -> Result:
             if last_ns > latest_ns and not stays:
                 continue
             seen.add(comm)
-            visit = _visit(context, devices, comm, own, stays=stays)
+            theirs = _begun(context, devices, comm, own, stays=stays)
+            if theirs is None:
+                continue
+            visit = _compared(own, theirs, stays=stays)
+            if visit is None:
+                operations = operations or _own_operations(context, shared)
+                visit = _compared(operations, theirs, stays=stays, few=True)
             if visit is not None:
                 disk = disk_asked(context, shared, below, comm)
                 result.candidates.append(
@@ -138,6 +147,21 @@ def _own(context: Context, devices: list[str]) -> Requests:
         f"""SELECT start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes, hash(device, op, {SIZE_CLASS}) AS kind FROM measured
 WHERE layer = 'block' AND op IN ('read', 'write') AND device IN ({names}) AND {program_sql(context)} IN ({own_sql(context)}) AND {thinned(context.surveys["block"].operations)} ORDER BY start_ns, op_id"""
     )
+    return _requests(data)
+
+
+def _own_operations(context: Context, devices: list[str]) -> Requests:
+    """Judged operations that spent most of their time at these devices, or waiting for them."""
+    return _requests(context.case.arrays(_operations_sql(context, devices)))
+
+
+def _operations_sql(context: Context, devices: list[str]) -> str:
+    names = ", ".join(map(quoted, devices))
+    return f"""SELECT op_id, start_ns, latency_ns, coalesce(size_bytes, 0) AS size_bytes, hash(op, {SIZE_CLASS}) AS kind FROM measured
+WHERE layer = '{context.layer}' AND device IN ({names}) AND 2 * (coalesce(queue_ns, 0) + coalesce(device_ns, 0)) >= latency_ns AND {thinned(context.survey.operations)} ORDER BY start_ns, op_id"""
+
+
+def _requests(data: dict[str, np.ndarray]) -> Requests:
     return Requests(
         data["start_ns"].astype(np.int64),
         np.maximum(data["latency_ns"].astype(np.float64), 1.0),
@@ -146,8 +170,21 @@ WHERE layer = 'block' AND op IN ('read', 'write') AND device IN ({names}) AND {p
     )
 
 
-def _visit(context: Context, devices: list[str], comm: str, own: Requests, *, stays: bool) -> Visit | None:
-    """None unless it did most there, and own requests were slow in all of its time and in no other."""
+@dataclass(frozen=True)
+class Begun:
+    """When a program used the devices."""
+
+    comm: str
+    begin_ns: int
+    end_ns: int
+    requests: int
+    in_flight: float
+    #: From when on nearly all of its requests came: it may have read its own program a while before.
+    most_from_ns: int
+
+
+def _begun(context: Context, devices: list[str], comm: str, own: Requests, *, stays: bool) -> Begun | None:
+    """None unless it did most there, all of the time."""
     names = ", ".join(map(quoted, devices))
     theirs = context.case.arrays(
         f"""SELECT start_ns, latency_ns, size_bytes FROM measured
@@ -159,14 +196,16 @@ WHERE layer = 'block' AND device IN ({names}) AND {program_sql(context)} = {quot
     # What belongs to it of the few that were left out.
     mine = (begun >= first - length / VISITOR_BLOCKS) & (begun <= last + length / VISITOR_BLOCKS)
     begin_ns, end_ns = int(begun[mine].min()), int(begun[mine].max()) + 1
-    present = np.histogram(begun[mine], VISITOR_BLOCKS, (begin_ns, end_ns))[0]
+    # A device that pauses ends none; one that is full lets none begin.
+    moments = np.concatenate((begun[mine], (begun + theirs["latency_ns"].astype(np.int64))[mine]))
+    present = np.histogram(moments, VISITOR_BLOCKS, (begin_ns, end_ns))[0]
     if length < VISITOR_AROUND_MIN * context.survey.span_ns or not present.all():
         return None
     in_flight = _part(context, names, comm, begin_ns, end_ns)
     if in_flight is None:
         return None
     until_ns = max(end_ns, int(own.start_ns[-1]) + 1) if stays else end_ns
-    return _compared(own, comm, begin_ns, until_ns, int(mine.sum()), in_flight, stays=stays)
+    return Begun(comm, begin_ns, until_ns, int(mine.sum()), in_flight, max(begin_ns, int(first)))
 
 
 def _part(context: Context, names: str, comm: str, begin_ns: int, end_ns: int) -> float | None:
@@ -186,65 +225,99 @@ FROM measured WHERE layer = 'block' AND op <> 'flush' AND device IN ({names}) AN
     return its["busy_ns"] / (end_ns - begin_ns)
 
 
-def _compared(
-    own: Requests,
-    comm: str,
-    begin_ns: int,
-    end_ns: int,
-    requests: int,
-    in_flight: float,
-    *,
-    stays: bool = False,
-) -> Visit | None:
-    """`stays`: to the end of the run, so that nothing comes after it."""
+def _compared(own: Requests, theirs: Begun, *, stays: bool = False, few: bool = False) -> Visit | None:
+    """None unless own requests were slow in all of the visit and in no other time. `stays`: to the end of the run, so that nothing comes after it. `few`: some that
+    are as long as several blocks of the visit are enough, each of which counts in all blocks that it was under way in."""
+    begin_ns, end_ns = theirs.begin_ns, theirs.end_ns
     kinds = int(own.kind.max()) + 1 if len(own.kind) else 0
-    # What was in flight when it came, or left, is of neither.
-    done_ns = own.start_ns + own.latency_ns
-    period = np.select(
-        [done_ns < begin_ns, (own.start_ns >= begin_ns) & (own.start_ns < end_ns), own.start_ns >= end_ns],
-        [0, 1, 2],
-        3,
-    )
+    if not kinds:
+        return None
+    asked = own
+    if few:
+        own = _in_each_block(own, begin_ns, end_ns)
+    period = _periods(own, begin_ns, end_ns)
     periods = range(2 if stays else 3)
     counts = np.stack([np.bincount(own.kind[period == number], minlength=kinds) for number in periods])
-    known = np.flatnonzero((counts >= VISITOR_KIND_MIN).all(axis=0))
-    if not len(known) or _asks_more(own, period, begin_ns, end_ns, stays=stays):
+    least = [VISITOR_KIND_MIN, VISITOR_BLOCKS if few else VISITOR_KIND_MIN, VISITOR_KIND_MIN][: len(counts)]
+    known = np.flatnonzero((counts >= np.array(least)[:, None]).all(axis=0))
+    if not len(known) or _asks_more(asked, begin_ns, end_ns, stays=stays):
         return None
-    medians = np.array(
-        [
-            [np.median(own.latency_ns[(own.kind == kind) & (period == number)]) for kind in known]
-            for number in periods
-        ]
-    )
-    weight = counts[1, known] / counts[1, known].sum()
-    before, during, *after = (float(level) for level in np.log(medians) @ weight)
+    weight = _weights(own, begin_ns, end_ns) if few else np.ones(len(own.start_ns))
+    medians = _medians(own, weight, period, known, len(periods))
+    part = counts[1, known] / counts[1, known].sum()
+    before, during, *after = (float(level) for level in np.log(medians) @ part)
+    told = [before, during, *after]
+    if few:
+        # What is said is of operations, each once.
+        each = _medians(
+            asked,
+            np.ones(len(asked.start_ns)),
+            _periods(asked, theirs.most_from_ns, end_ns),
+            known,
+            len(periods),
+        )
+        told = [float(level) for level in np.log(each) @ part]
     around = [before, *after]
     rise = during - max(around)
     if rise < np.log(VISITOR_RATIO_MIN) or max(around) - min(around) > VISITOR_BACK_MAX * rise:
         return None
     usual = np.full(kinds, np.nan)
     usual[known] = np.exp(np.log(np.delete(medians, 1, axis=0)).mean(axis=0))
-    chosen = own.pick(np.isfinite(usual[own.kind]))
+    there = np.isfinite(usual[own.kind])
+    chosen = own.pick(there)
     beyond = np.log(chosen.latency_ns / usual[chosen.kind])
     middle = 0.5 * (during - float(np.mean(around)))
-    rises = _blocks(chosen.start_ns, beyond, begin_ns, end_ns, middle)
-    if rises is None or not _came_first(chosen, beyond > middle, begin_ns, end_ns, stays=stays):
+    rises = _blocks(chosen.start_ns, beyond, weight[there], begin_ns, end_ns, middle)
+    if rises is None or not _came_first(chosen, beyond > middle, theirs, stays=stays, few=few):
         return None
     return Visit(
-        comm,
+        theirs.comm,
         begin_ns,
         end_ns,
-        requests,
-        in_flight,
-        before_ns=float(np.exp(before)),
-        during_ns=float(np.exp(during)),
-        after_ns=float(np.exp(after[0])) if after else None,
+        theirs.requests,
+        theirs.in_flight,
+        before_ns=float(np.exp(told[0])),
+        during_ns=float(np.exp(told[1])),
+        after_ns=float(np.exp(told[2])) if after else None,
         rises=rises,
+        of_operations=few,
     )
 
 
-def _asks_more(own: Requests, period: Ints, begin_ns: int, end_ns: int, *, stays: bool) -> bool:
+def _periods(own: Requests, begin_ns: int, end_ns: int) -> Ints:
+    """0 before a visit, 1 during it, 2 after it; what was under way when it came is of none (3)."""
+    done_ns = own.start_ns + own.latency_ns
+    inside = (own.start_ns >= begin_ns) & (own.start_ns < end_ns)
+    return np.select([done_ns < begin_ns, inside, own.start_ns >= end_ns], [0, 1, 2], 3)
+
+
+def _medians(own: Requests, weight: Floats, period: Ints, known: Ints, periods: int) -> Floats:
+    """Of each period and each of these kinds, ns; NaN where there is none."""
+    found = np.full((periods, len(known)), np.nan)
+    for number in range(periods):
+        for at, kind in enumerate(known):
+            mine = (own.kind == kind) & (period == number)
+            if mine.any():
+                found[number, at] = _middle(own.latency_ns[mine], weight[mine])
+    return found
+
+
+def _in_each_block(own: Requests, begin_ns: int, end_ns: int) -> Requests:
+    """The same, those that began in the visit once more in each further block of it that they were under way in."""
+    inside = np.flatnonzero((own.start_ns >= begin_ns) & (own.start_ns < end_ns))
+    edges = 1 + begin_ns + (np.arange(1, VISITOR_BLOCKS) * (end_ns - begin_ns)) // VISITOR_BLOCKS
+    done_ns = own.start_ns[inside] + own.latency_ns[inside]
+    at, edge = np.nonzero((own.start_ns[inside, None] < edges) & (done_ns[:, None] > edges))
+    place = np.concatenate((np.arange(len(own.start_ns)), inside[at]))
+    start_ns = np.concatenate((own.start_ns, edges[edge]))
+    order = np.argsort(start_ns, kind="stable")
+    place = place[order]
+    return Requests(start_ns[order], own.latency_ns[place], own.size_bytes[place], own.kind[place])
+
+
+def _asks_more(own: Requests, begin_ns: int, end_ns: int, *, stays: bool) -> bool:
     """Whether the judged program itself asked for more during the visit than before and after: then it is in its own way, too."""
+    period = _periods(own, begin_ns, end_ns)
     spans = [begin_ns - own.start_ns[0], end_ns - begin_ns, own.start_ns[-1] - end_ns]
     for amounts in (np.ones(len(period)), own.size_bytes):
         before, during, *after = (
@@ -256,12 +329,21 @@ def _asks_more(own: Requests, period: Ints, begin_ns: int, end_ns: int, *, stays
     return False
 
 
-def _blocks(start_ns: Ints, beyond: Floats, begin_ns: int, end_ns: int, middle: float) -> Floats | None:
+def _weights(own: Requests, begin_ns: int, end_ns: int) -> Floats:
+    """How long each was under way in the block that it begins in, ns: what held a block for half of its time counts, not half of what began there."""
+    length = (end_ns - begin_ns) / VISITOR_BLOCKS
+    block = np.floor((own.start_ns - begin_ns) / length)
+    return np.minimum(own.latency_ns, np.maximum(1.0, begin_ns + (block + 1) * length - own.start_ns))
+
+
+def _blocks(
+    start_ns: Ints, beyond: Floats, weight: Floats, begin_ns: int, end_ns: int, middle: float
+) -> Floats | None:
     """How much longer own requests took in each block of the visit; None unless nearly all of these lie above the middle and nearly all others below,
     those beside its begin and its end among them."""
     block = np.floor((start_ns - begin_ns) / ((end_ns - begin_ns) / VISITOR_BLOCKS)).astype(np.int64)
     numbers, place = np.unique(block, return_inverse=True)
-    level = np.array([np.median(beyond[place == at]) for at in range(len(numbers))])
+    level = np.array([_middle(beyond[place == at], weight[place == at]) for at in range(len(numbers))])
     inside = (numbers >= 0) & (numbers < VISITOR_BLOCKS)
     if inside.sum() < (1 - VISITOR_UNLIKE_MAX) * VISITOR_BLOCKS or not (numbers < 0).any():
         return None
@@ -271,11 +353,22 @@ def _blocks(start_ns: Ints, beyond: Floats, begin_ns: int, end_ns: int, middle: 
     return level[inside] if edges.all() and like >= 1 - VISITOR_UNLIKE_MAX else None
 
 
-def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int, *, stays: bool) -> bool:
+def _middle(values: Floats, weight: Floats) -> float:
+    """The median, each value as often as its weight says."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    low, high = (int(np.searchsorted(reached, 0.5 * reached[-1], side=side)) for side in ("left", "right"))
+    return float(0.5 * (values[order[low]] + values[order[min(high, len(order) - 1)]]))
+
+
+def _came_first(own: Requests, slow: Bools, theirs: Begun, *, stays: bool, few: bool) -> bool:
     """Whether the visit began before own requests became slow: before the end of the first of several slow ones. Of who stays, not long before, too: nothing but
     that moment ties one to the other."""
-    block_ns = (end_ns - begin_ns) / VISITOR_BLOCKS
+    begin_ns, from_ns = theirs.begin_ns, theirs.most_from_ns
+    block_ns = (theirs.end_ns - begin_ns) / VISITOR_BLOCKS
     near = own.start_ns >= begin_ns - block_ns
+    if few:
+        near |= own.start_ns + own.latency_ns >= begin_ns
     start, took, late = own.start_ns[near], own.latency_ns[near], slow[near].astype(np.float64)
     if len(late) < VISITOR_RUN:
         return False
@@ -283,8 +376,12 @@ def _came_first(own: Requests, slow: Bools, begin_ns: int, end_ns: int, *, stays
     onset = np.flatnonzero((run_of > 0.5) & (late[: len(run_of)] > 0))
     if not len(onset) or start[onset[0]] + took[onset[0]] < begin_ns:
         return False
-    meanwhile = int((start[: onset[0]] >= begin_ns).sum())
-    return not stays or meanwhile <= 1 or bool(start[onset[0]] <= begin_ns + VISITOR_ONSET_MAX * block_ns)
+    # One that had been under way for longer than others take was slow already.
+    ordinary = own.latency_ns[~slow & (own.start_ns < begin_ns)]
+    if few and begin_ns - start[onset[0]] > np.quantile(ordinary, 0.99):
+        return False
+    meanwhile = int((start[: onset[0]] >= from_ns).sum())
+    return not stays or meanwhile <= 1 or bool(start[onset[0]] <= from_ns + VISITOR_ONSET_MAX * block_ns)
 
 
 def _candidate(
@@ -297,18 +394,24 @@ def _candidate(
 FROM (SELECT op_id, latency_ns, start_ns, median(latency_ns) FILTER (start_ns >= {visit.end_ns} OR start_ns + latency_ns < {visit.begin_ns})
     OVER (PARTITION BY device, op, {SIZE_CLASS}) AS usual_ns FROM measured WHERE {asked}) AS own
 WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visit.end_ns}"""
-    share, worse = share_lost(context, context.surveys["block"], lost_sql)
+    if visit.of_operations:
+        lost_sql = f"""SELECT op_id, greatest(0, latency_ns - usual_ns) AS lost_ns
+FROM (SELECT op_id, latency_ns, start_ns, median(latency_ns) FILTER (start_ns >= {visit.end_ns} OR start_ns + latency_ns < {visit.begin_ns})
+    OVER (PARTITION BY kind) AS usual_ns FROM ({_operations_sql(context, shared)}) AS own) AS own
+WHERE usual_ns IS NOT NULL AND start_ns >= {visit.begin_ns} AND start_ns < {visit.end_ns}"""
+    share, worse = share_lost(context, survey if visit.of_operations else context.surveys["block"], lost_sql)
     share = min(1.0, share)
     ratio = float(np.exp(visit.rises.mean()))
     low, high = (float(np.exp(edge)) for edge in bootstrap_sum(visit.rises / len(visit.rises)))
     begin, end = (words.duration(at - survey.begin_ns) for at in (visit.begin_ns, visit.end_ns))
     asked_for = f"({words.things(visit.requests, 'request')}, {words.significant(visit.in_flight, 2)} in flight on average)"
     during, before = words.duration(visit.during_ns), words.duration(visit.before_ns)
+    what = "operations" if visit.of_operations else "requests"
     if visit.after_ns is None:
-        claim = f"{visit.comm} used {place} from {begin} on, to the end {asked_for}, and requests of the same kind and size took {during} since, {before} before it came"
+        claim = f"{visit.comm} used {place} from {begin} on, to the end {asked_for}, and {what} of the same kind and size took {during} since, {before} before it came"
     else:
         claim = (
-            f"{visit.comm} used {place} once, from {begin} to {end} {asked_for}, and requests of the same kind and size took {during} meanwhile, {before} before it came "
+            f"{visit.comm} used {place} once, from {begin} to {end} {asked_for}, and {what} of the same kind and size took {during} meanwhile, {before} before it came "
             f"and {words.duration(visit.after_ns)} after it left"
         )
     claim += f": {words.percent(share)} of all latency."

@@ -33,6 +33,7 @@ from whodisk.evidence.thresholds import (
     PACE_LONG,
     PACE_TURNS_MAX,
 )
+from whodisk.evidence.written_for import writers
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -156,6 +157,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             )
             names.update(str(row["comm"]) for row in rows)
         return sorted(names), sorted(pids)
+
+    @cached_property
+    def other_writers(self) -> list[str]:
+        """Programs that are not judged and wrote through the page cache: the kernel writes that out for them."""
+        return writers(self.case, self.own_programs[0])
 
     @cached_property
     def cpu_waits(self) -> CpuWaits | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.written_for import written_for_sql
 from whodisk.reading.views import quoted
 
 
@@ -14,13 +15,19 @@ def own_sql(context: Context) -> str:
 def program_sql(context: Context) -> str:
     """SQL, of a row of layer `block`: the name of the program that a request belongs to.
 
-    Another process may bear the name of the judged one: a second instance of the same database. The verdict names it with its number.
+    Another process may bear the name of the judged one: a second instance of the same database. The verdict names it with its number. What the kernel writes out for
+    another program belongs to that one.
     """
-    pids = context.own_programs[1]
+    pids, writers = context.own_programs[1], context.other_writers
+    comm = (
+        f"coalesce((SELECT program FROM ({written_for_sql(writers)}) AS written_for WHERE request_id = op_id), comm)"
+        if writers
+        else "comm"
+    )
     if not pids:
-        return "comm"
+        return comm
     same = f"pid > 0 AND comm IN ({own_sql(context)}) AND pid NOT IN ({', '.join(map(str, pids))})"
-    return f"CASE WHEN {same} THEN concat(comm, ' (process ', pid, ')') ELSE comm END"
+    return f"CASE WHEN {same} THEN concat(comm, ' (process ', pid, ')') ELSE {comm} END"
 
 
 def programs_sql(context: Context, bins: int, devices: list[str]) -> str:

@@ -226,6 +226,23 @@ OUTSIDE_CALLS_MIN = row(
     "Waits for storage outside of the calls that are recorded keep a case from being healthy from this part of the run on, and if they are longer than all calls together.",
 )
 
+# written_for
+DIRTIED_MIN = row(
+    "DIRTIED_MIN",
+    1 << 20,
+    "bytes",
+    CHOSEN,
+    "For whom the kernel writes is asked of programs that wrote this much through the page cache.",
+)
+
+PLUGGED_NS = row(
+    "PLUGGED_NS",
+    2_000_000,
+    "ns",
+    CHOSEN,
+    "A request may leave its thread's plug this long after the thread is done with the file.",
+)
+
 # cache_drops
 DROPS_MAX = row(
     "DROPS_MAX",

@@ -17,7 +17,7 @@ pub use names::HostNames;
 
 use crate::error::RecordError;
 use crate::load::{refused, Context, Kernel};
-use crate::plain::{bytes_of, read};
+use crate::plain::{bytes_of, read, Plain};
 use crate::probe::{Batch, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
@@ -188,7 +188,7 @@ impl Design for WritebackProbe {
         self.seen = seen;
         for key in idle {
             let mut value = [0; size_of::<Dirtied>()];
-            let there = sys::take_element(map(kernel)?, bytes_of(&key), &mut value);
+            let there = sys::take_element(map(kernel, "dirtied")?, bytes_of(&key), &mut value);
             if there.map_err(|error| refused("map dirtied", &error))? {
                 push(records, key, &value);
             }
@@ -196,14 +196,13 @@ impl Design for WritebackProbe {
         Ok(())
     }
 
-    fn finish(
-        &mut self,
-        kernel: &mut Kernel,
-        records: &mut Records,
-        _end_ns: u64,
-    ) -> Result<(), RecordError> {
+    fn finish(&mut self, kernel: &mut Kernel, records: &mut Records, end_ns: u64) -> Result<(), RecordError> {
         each_inode(kernel, |key, dirtied| {
             push(records, key, bytes_of(&dirtied));
+        })?;
+        // What is being written back now has no end yet.
+        each(kernel, "writing", size_of::<i32>(), |_, begun: Record| {
+            records.push_plain(&Record { end_ns, ..begun });
         })
     }
 }
@@ -215,25 +214,33 @@ fn push(records: &mut Records, key: InodeKey, dirtied: &[u8]) {
     }
 }
 
-fn map(kernel: &Kernel) -> Result<BorrowedFd<'_>, RecordError> {
-    match kernel.map("dirtied")? {
+fn map<'a>(kernel: &'a Kernel, name: &'static str) -> Result<BorrowedFd<'a>, RecordError> {
+    match kernel.map(name)? {
         Map::HashMap(data) => Ok(data.fd().as_fd()),
-        _ => Err(kernel.missing("dirtied")),
+        _ => Err(kernel.missing(name)),
     }
 }
 
 fn each_inode(kernel: &Kernel, mut found: impl FnMut(InodeKey, Dirtied)) -> Result<(), RecordError> {
-    sys::read_hash(
-        map(kernel)?,
-        size_of::<InodeKey>(),
-        size_of::<Dirtied>(),
-        |key, dirtied| {
-            if let (Some(key), Some(dirtied)) = (read(key), read(dirtied)) {
-                found(key, dirtied);
-            }
-        },
-    )
-    .map_err(|error| refused("map dirtied", &error))
+    each(kernel, "dirtied", size_of::<InodeKey>(), |key, dirtied| {
+        if let Some(key) = read(key) {
+            found(key, dirtied);
+        }
+    })
+}
+
+fn each<V: Plain>(
+    kernel: &Kernel,
+    name: &'static str,
+    key_size: usize,
+    mut found: impl FnMut(&[u8], V),
+) -> Result<(), RecordError> {
+    sys::read_hash(map(kernel, name)?, key_size, size_of::<V>(), |key, value| {
+        if let Some(value) = read(value) {
+            found(key, value);
+        }
+    })
+    .map_err(|error| refused(&format!("map {name}"), &error))
 }
 
 /// The stream.

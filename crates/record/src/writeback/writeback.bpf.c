@@ -88,7 +88,6 @@ struct sleeper sleepers[SLEEPERS] SEC(".bss.sleepers");
 struct task {
 	u64 work_ns;
 	s64 work_pages;
-	u64 inode_ns;
 	u64 commit_ns;
 	u64 phase_ns; // of the commit
 	u64 log_space_ns;
@@ -108,6 +107,14 @@ struct {
 	__type(key, s32);
 	__type(value, struct task);
 } tasks SEC(".maps");
+
+// Inodes that are being written back, by thread. The reader looks at the end for what is still under way.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, s32);
+	__type(value, struct record);
+} writing SEC(".maps");
 
 struct inode_key {
 	u64 inode;
@@ -518,10 +525,15 @@ int BPF_PROG(writeback_written, struct bdi_writeback *wb, struct wb_writeback_wo
 SEC("tp_btf/writeback_single_inode_start")
 int BPF_PROG(writeback_single_inode_start, struct inode *inode)
 {
-	struct task *task = recording ? task_make() : NULL;
+	struct record record = {};
 
-	if (task)
-		task->inode_ns = bpf_ktime_get_ns();
+	if (!recording)
+		return 0;
+	begin_record(&record, INODE_WRITTEN, 0);
+	record.inode = inode_number(inode);
+	record.device = inode_device(inode);
+	if (bpf_map_update_elem(&writing, &record.tid, &record, BPF_ANY))
+		count(TASKS_FULL, 1);
 	return 0;
 }
 
@@ -529,19 +541,21 @@ SEC("tp_btf/writeback_single_inode")
 int BPF_PROG(writeback_single_inode, struct inode *inode, struct writeback_control *wbc, u64 nr_to_write)
 {
 	struct task *task = recording ? task_find() : NULL;
+	s32 tid = bpf_get_current_task_btf()->pid;
+	struct record *begun = recording ? bpf_map_lookup_elem(&writing, &tid) : NULL;
 	struct record record = {};
 	struct inode_key key = {};
 
-	if (!task || !task->inode_ns)
+	if (!begun)
 		return 0;
 	key.inode = inode_number(inode);
 	key.device = inode_device(inode);
 	bool known = dirtied_send(&key);
-	begin_record(&record, INODE_WRITTEN, task->inode_ns);
-	task->inode_ns = 0;
+	begin_record(&record, INODE_WRITTEN, begun->start_ns);
+	bpf_map_delete_elem(&writing, &tid);
 	record.inode = key.inode;
 	record.device = key.device;
-	if (task->in_work)
+	if (task && task->in_work)
 		record.cause = task->cause;
 	s64 written = (s64)nr_to_write - wbc->nr_to_write;
 	if (written > 0)
