@@ -104,7 +104,7 @@ def run(context: Context) -> Result:
             if theirs is None:
                 continue
             visit = _compared(own, theirs, stays=stays)
-            if visit is None:
+            if visit is None and _has_few(own, theirs):
                 operations = operations or _own_operations(context, shared)
                 visit = _compared(operations, theirs, stays=stays, few=True)
             if visit is not None:
@@ -256,7 +256,8 @@ def _compared(own: Requests, theirs: Begun, *, stays: bool = False, few: bool = 
             known,
             len(periods),
         )
-        told = [float(level) for level in np.log(each) @ part]
+        if np.isfinite(each).all():
+            told = [float(level) for level in np.log(each) @ part]
     around = [before, *after]
     rise = during - max(around)
     if rise < np.log(VISITOR_RATIO_MIN) or max(around) - min(around) > VISITOR_BACK_MAX * rise:
@@ -282,6 +283,12 @@ def _compared(own: Requests, theirs: Begun, *, stays: bool = False, few: bool = 
         rises=rises,
         of_operations=few,
     )
+
+
+def _has_few(own: Requests, theirs: Begun) -> bool:
+    """Whether no kind of own requests has enough of them in a visit."""
+    kinds = own.kind[(own.start_ns >= theirs.most_from_ns) & (own.start_ns < theirs.end_ns)]
+    return not len(kinds) or int(np.bincount(kinds).max()) < VISITOR_KIND_MIN
 
 
 def _periods(own: Requests, begin_ns: int, end_ns: int) -> Ints:

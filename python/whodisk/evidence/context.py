@@ -33,7 +33,7 @@ from whodisk.evidence.thresholds import (
     PACE_LONG,
     PACE_TURNS_MAX,
 )
-from whodisk.evidence.written_for import writers
+from whodisk.evidence.written_for import writers, written_for_sql
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -160,8 +160,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
 
     @cached_property
     def other_writers(self) -> list[str]:
-        """Programs that are not judged and wrote through the page cache: the kernel writes that out for them."""
-        return writers(self.case, self.own_programs[0])
+        """Programs that are not judged and wrote through the page cache: the kernel writes that out for them. Which requests those are is the view `written_for`."""
+        names = writers(self.case, self.own_programs[0])
+        if names:
+            self.case.add_view("written_for", written_for_sql(names))
+        return names
 
     @cached_property
     def cpu_waits(self) -> CpuWaits | None:

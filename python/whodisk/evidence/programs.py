@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from whodisk.evidence.context import Context
-from whodisk.evidence.written_for import written_for_sql
 from whodisk.reading.views import quoted
 
 
@@ -19,11 +18,7 @@ def program_sql(context: Context) -> str:
     another program belongs to that one.
     """
     pids, writers = context.own_programs[1], context.other_writers
-    comm = (
-        f"coalesce((SELECT program FROM ({written_for_sql(writers)}) AS written_for WHERE request_id = op_id), comm)"
-        if writers
-        else "comm"
-    )
+    comm = "coalesce((SELECT program FROM written_for WHERE request_id = op_id), comm)" if writers else "comm"
     if not pids:
         return comm
     same = f"pid > 0 AND comm IN ({own_sql(context)}) AND pid NOT IN ({', '.join(map(str, pids))})"

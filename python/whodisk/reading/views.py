@@ -268,6 +268,8 @@ class Case:
         self._made: set[str] = set()
         #: The view `behind_flushes` whose rows lie in the table `kept_behind_flushes`.
         self._kept_behind = ""
+        #: Views of `add_view`, and whether their rows lie in a table.
+        self._added: dict[str, bool] = {}
         self.behind_flushes = False
         #: Whether operations are counted from their submit on (`count_from_submit`).
         self.counts_from_submit = False
@@ -595,6 +597,11 @@ class Case:
         self._made.add(name)
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{self.expand(sql)}")
 
+    def add_view(self, name: str, sql: str) -> None:
+        """Makes `name` a view of this query (views allowed), whose rows are found once, not in each query that reads it."""
+        self.views[name] = sql
+        self._added[name] = False
+
     def keep(self, layer: str, above_ns: int, *conditions: str) -> None:
         """Keeps the rows of `judged` that took longer, and those that meet one of these conditions: what asks for some of them need not read all
         of the layer again."""
@@ -681,6 +688,18 @@ FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
         DuckDB 2.0 never ends a query with LIMIT and without ORDER BY over that view itself: it waits for a part that several others
         read and that nobody needs any more (decision 0371).
         """
+        for name, is_kept in self._added.items():
+            written_out = f"{name} AS (\n{self.views[name]}\n)"
+            if written_out not in expanded:
+                continue
+            if not is_kept:
+                self._connection.execute(
+                    f"CREATE OR REPLACE TEMP TABLE kept_{name} AS\n{self.expand(self.views[name])}"
+                )
+                self._added[name] = True
+            expanded = expanded.replace(
+                written_out, f"{name} AS NOT MATERIALIZED (\nSELECT * FROM kept_{name}\n)"
+            )
         if not self.behind_flushes:
             return expanded
         view = self.views["behind_flushes"]
