@@ -14,7 +14,7 @@ from whodisk.programs import ALIASES, PROGRAMS, trees
 from whodisk.programs.base import Log, Place, ProgramError, read_log
 from whodisk.programs.db_bench import ends
 from whodisk.programs.postgresql import CONNECTED, checkpoints
-from whodisk.programs.rocksdb import read
+from whodisk.programs.rocksdb import activities, read
 from whodisk.programs.ycsb import WORKLOADS, pauses
 
 
@@ -109,6 +109,13 @@ def test_sqlite_leaves_its_log_when_the_database_breaks(tmp_path: Path) -> None:
     assert "SQLite: " in done.stderr
     assert "Traceback" not in done.stderr
     assert program.own_log(place).kind == []
+
+
+def test_a_log_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    """A disk that fails requests gives no LOG back, and the case is sealed without it."""
+    assert activities(tmp_path) == []
+    (tmp_path / "LOG").mkdir()
+    assert activities(tmp_path) == []
 
 
 def test_rocksdb_says_what_it_did() -> None:

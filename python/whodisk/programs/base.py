@@ -165,7 +165,7 @@ def told_of(program: Program, place: Place, seconds: float) -> Told:
         elif program.log_in_case:
             log = place.scratch / "case.log"
             program.own_log(place).write(log)
-    except ProgramError as error:
+    except (ProgramError, OSError) as error:
         log, trouble = None, str(error)
     about = place.scratch / "workload.json"
     told = {

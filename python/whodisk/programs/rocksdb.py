@@ -19,10 +19,10 @@ ENDS = {end: begin for begin, (end, _) in WORK.items()}
 
 
 def activities(folder: Path) -> list[dict[str, Any]]:
-    """Flushes and compactions, in CLOCK_MONOTONIC; empty where the database has no LOG."""
+    """Flushes and compactions, in CLOCK_MONOTONIC; empty where the database has no LOG, or its disk does not give it back."""
     try:
         text = (folder / "LOG").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except OSError:
         return []
     return read(text.splitlines(), wall_minus_monotonic_ns())
 
