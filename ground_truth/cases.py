@@ -1348,6 +1348,18 @@ TRUTHS: dict[str, Truth] = {
         name="indexer",
         because_of="requests on the same device",
     ),
+    "written_through_the_cache": Truth(
+        "visitor",
+        True,
+        visitors.written_through_the_cache,
+        status="slow",
+        kind="process",
+        name="backup",
+        because_of="requests on the same device",
+    ),
+    "written_by_itself": Truth(
+        "visitor", False, visitors.written_by_itself, status="slow", kind="stage", name="device"
+    ),
     "free_visit": Truth("visitor", False, visitors.free_visit),
     "free_visit_to_the_end": Truth("visitor", False, visitors.free_visit_to_the_end),
     **{

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 
 SECOND, MS, US = 1_000_000_000, 1_000_000, 1_000
 SECONDS, DEVICE, OTHER_DEVICE = 6, "nvme0n1", "sdb"
@@ -131,3 +131,83 @@ def slow_later_than_who_stays(seed: int, path: Path) -> Path:
     return _visited(
         seed, path, slow=lambda at, came, left: came + 1.5 * SECOND <= at, requests=24_000, stays=True
     )
+
+
+def _written_out(seed: int, path: Path, writer: str, pid: int) -> Path:
+    """The judged program syncs, 2 ms each time. After two seconds `writer` has written 300 MiB through the page cache; from then on a thread of the kernel writes that out, 48
+    requests at once each time the device has done the last ones, and a sync takes as long as these."""
+    rng = np.random.default_rng([seed, 152])
+    came = float(rng.uniform(1.8, 2.2) * SECOND)
+    begins, lengths, now = [], [], 0.0
+    while now < SECONDS * SECOND:
+        took = (700.0 if now >= came + 4 * MS else 2.0) * MS * float(np.exp(rng.normal(0, 0.2)))
+        begins.append(now)
+        lengths.append(took)
+        now += took + 500.0 * US
+    start, latency = (np.array(values).astype(np.int64) for values in (begins, lengths))
+    count, end = len(start), int(now)
+    bursts = np.arange(came + 5 * MS, end - 0.2 * SECOND, 0.5 * SECOND)
+    theirs = np.sort((np.repeat(bursts, 48) + rng.uniform(0, 5 * MS, 48 * len(bursts))).astype(np.int64))
+    theirs_ns = (0.45 * SECOND * np.exp(rng.normal(0, 0.1, len(theirs)))).astype(np.int64)
+    block: dict[str, Any] = {
+        "op_id": BLOCK_ID_BASE + np.arange(count + len(theirs)),
+        "start_ns": np.concatenate((start + 5 * US, theirs)),
+        "latency_ns": np.concatenate((latency - 10 * US, theirs_ns)),
+        "device_ns": np.concatenate((latency - 10 * US, theirs_ns)),
+        "op": "write",
+        "comm": np.array(["ledger"] * count + ["kworker/u8:2"] * len(theirs)),
+        "size_bytes": np.array([4096] * count + [524_288] * len(theirs)),
+        "device": DEVICE,
+        "pid": np.array([101] * count + [33] * len(theirs)),
+        "tid": np.array([101] * count + [33] * len(theirs)),
+        "flags": np.array([0] * count + [2048] * len(theirs)),
+    }
+    syscall: dict[str, Any] = {
+        "op_id": SYSCALL_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": 10 * US,
+        "device_ns": latency - 10 * US,
+        "op": "sync",
+        "comm": "ledger",
+        "size_bytes": 0,
+        "queue_depth": 1,
+        "device": DEVICE,
+        "pid": 101,
+        "tid": 101,
+    }
+    events = [
+        {
+            "time_ns": round(came - 0.1 * SECOND),
+            "kind": "dirtied",
+            "subject": "/data/image",
+            "detail": f"duration_ns 90000000 bytes {300 << 20} by {writer} (pid {pid})",
+        },
+        {
+            "time_ns": round(came),
+            "kind": "inode_written",
+            "subject": "/data/image",
+            "detail": f"duration_ns {end - round(came)} cause sync by kworker/u8:2 (pid 33)",
+        },
+    ]
+    links = {"parent_id": syscall["op_id"], "child_id": block["op_id"][:count], "kind": "waits_for"}
+    meta = {"observer": "record", "command": ["ledger"], "duration_ns": end}
+    return write_case(
+        path,
+        syscall=syscall,
+        block=block,
+        links=links,
+        tables={"events": events},
+        devices=(DEVICE, OTHER_DEVICE),
+        meta=meta,
+    )
+
+
+def written_through_the_cache(seed: int, path: Path) -> Path:
+    """Another program wrote it: the kernel's thread works for that one, and hardly lets a sync pass."""
+    return _written_out(seed, path, "backup", 102)
+
+
+def written_by_itself(seed: int, path: Path) -> Path:
+    """The judged program wrote it: nobody else is in its way."""
+    return _written_out(seed, path, "ledger", 101)
