@@ -14,13 +14,12 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import SHARE_OF_LATENCY_FLOOR
 from whodisk.evidence.context import Context
-from whodisk.evidence.outside_calls import sleeps_outside, sleeps_outside_sql
+from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
 from whodisk.evidence.slow_operations import none_of
-from whodisk.evidence.time_lost import lost_in_rows, threads_time
 from whodisk.findings import Culprit
 from whodisk.machine.wakers import holders_of
 
-#: By what threads slept in: what its holder does to them, what to do about it, and what would show that it was not that.
+#: By what threads slept in: what its holder does to them, and what to do about it.
 HELD_BY = (
     (
         words.AS_WHEN_LOCKED,
@@ -53,20 +52,12 @@ def _held(context: Context, causes: tuple[str, ...], does: str, remedy: str) -> 
         return None
     own = set(context.own_programs[1])
     holder = next((one for one in holders_of(context, *rows) if not own & set(one.pids)), None)
-    whole = threads_time(context, tids)
-    held = lost_in_rows(context, tids, rows, whole=whole)
+    held = lost_outside(context, rows)
     if holder is None or held is None:
         return None
     # Of the rest threads of the program itself were the reason, or nobody that was seen.
     part = min(1.0, holder.share)
-    held = replace(
-        held,
-        share=held.share * part,
-        low=held.low * part,
-        high=held.high * part,
-        unit="sleep",
-        threads_ns=float(whole.sum()),
-    )
+    held = replace(held, share=held.share * part, low=held.low * part, high=held.high * part)
     who = f"{holder.name} ({words.processes(holder.pids)})"
     names = words.listed(
         sorted({str(row["comm"]) for row in context.case.rows(_NAMES.format(tids=", ".join(map(str, tids))))})

@@ -5,8 +5,6 @@ Writes that wait until the ones before them are on disk (the protected memory of
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from whodisk import words
@@ -23,7 +21,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import two_levels_sql
-from whodisk.evidence.outside_calls import sleeps_outside, sleeps_outside_sql
+from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.thread_time import SYNC
@@ -32,12 +30,10 @@ from whodisk.evidence.time_lost import (
     TimeLost,
     kept_ns,
     late_in_waits,
-    lost_in_rows,
     lost_in_stage,
     lost_in_waits,
     p99_ratio,
     submitters,
-    threads_time,
     waits_where,
 )
 from whodisk.findings import Culprit
@@ -83,15 +79,8 @@ def _of_mapped_files(context: Context) -> TimeLost | None:
     """What dirty throttling costs threads that write to pages of mapped files: a page that is in memory makes no operation when it gets dirty, and the thread sleeps in none."""
     if context.layer not in ("syscall", "app"):
         return None
-    rows = sleeps_outside(context, DIRTY_SLEEPS)
-    tids = [int(tid) for tid in np.unique(rows[0])]
-    if not tids:
-        return None
-    whole = threads_time(context, tids)
-    held = lost_in_rows(context, tids, rows, whole=whole)
-    if held is None or held.share < SHARE_OF_LATENCY_FLOOR:
-        return None
-    return replace(held, unit="sleep", threads_ns=float(whole.sum()))
+    held = lost_outside(context, sleeps_outside(context, DIRTY_SLEEPS))
+    return held if held is not None and held.share >= SHARE_OF_LATENCY_FLOOR else None
 
 
 def _tell_written_before(context: Context, result: Result) -> None:

@@ -5,13 +5,22 @@ No layer has these waits, so nothing can be said of them but how long they were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.room import FOR_IO
 from whodisk.evidence.surroundings import HELD_TO_WRITE
 from whodisk.evidence.thresholds import OUTSIDE_CALLS_MIN
-from whodisk.evidence.time_lost import NONE_HELD, Rows, held_rows
+from whodisk.evidence.time_lost import (
+    NONE_HELD,
+    Rows,
+    TimeLost,
+    held_rows,
+    lost_in_rows,
+    threads_time,
+)
 from whodisk.reading.views import quoted
 
 #: What else a thread sleeps in that writes out a file: pages that are locked for I/O, and writeback throttling.
@@ -59,6 +68,16 @@ def sleeps_outside(context: Context, causes: tuple[str, ...]) -> Rows:
     if "waits" not in context.case.columns or "syscall" not in context.case.layers:
         return NONE_HELD
     return held_rows(context, sleeps_outside_sql(context, causes))
+
+
+def lost_outside(context: Context, sleeps: Rows) -> TimeLost | None:
+    """What such sleeps cost the threads that slept so, against all of their time; None without any."""
+    tids = [int(tid) for tid in np.unique(sleeps[0])]
+    if not tids:
+        return None
+    whole = threads_time(context, tids)
+    held = lost_in_rows(context, tids, sleeps, whole=whole)
+    return held and replace(held, unit="sleep", threads_ns=float(whole.sum()))
 
 
 def outside_calls(context: Context) -> OutsideCalls | None:

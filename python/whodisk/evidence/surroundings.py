@@ -38,7 +38,7 @@ from whodisk.findings import NOTHING_OBSERVED
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
-from whodisk.statistics.stats import SEED, Floats, Ints, disjoint, overlap
+from whodisk.statistics.stats import SEED, Floats, Ints, overlap
 
 #: The stages in which the submitting thread itself is what an operation waits for.
 _THREAD = frozenset({"app", "fs", "reap", "runqueue"})
@@ -466,17 +466,10 @@ def _slept_in_turn(episode: Episode, waits: list[_Times]) -> Cause | None:
         return None
     covered = [float(overlap(*window, times.begin_ns, times.end_ns)[0]) for times in sleeps]
     most = sleeps[int(np.argmax(covered))]
-    every = Times(
-        *disjoint(
-            np.concatenate([times.begin_ns for times in sleeps]),
-            np.concatenate([times.end_ns for times in sleeps]),
-        )
-    )
-    lost_ns = episode.stage_excess_ns
-    if (
-        2 * max(covered) < lost_ns
-        or float(overlap(*window, every.begin_ns, every.end_ns)[0]) < COVERS_MIN * lost_ns
-    ):
+    begin = np.concatenate([times.begin_ns for times in sleeps])
+    end = np.concatenate([times.end_ns for times in sleeps])
+    together, lost_ns = float(overlap(*window, begin, end)[0]), episode.stage_excess_ns
+    if 2 * max(covered) < lost_ns or together < COVERS_MIN * lost_ns:
         return None
     # What a call did one after the other is what it is made of: no one of these holds it up.
     return Cause("blocked", most.who, f"{_said('blocked', most.who)}, mostly", certain=False, own=most.own)

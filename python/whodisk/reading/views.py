@@ -266,10 +266,8 @@ class Case:
         self._known_arrays: dict[str, dict[str, npt.NDArray[Any]]] = {}
         #: Tables of `make_table`: what a query on one gives is not kept, as a table may be made anew.
         self._made: set[str] = set()
-        #: The view `behind_flushes` whose rows lie in the table `kept_behind_flushes`.
-        self._kept_behind = ""
-        #: Views of `add_view`, and whether their rows lie in a table.
-        self._added: dict[str, bool] = {}
+        #: Views of `add_view`, and the query of each whose rows lie in the table `kept_<name>`; empty where there is none yet.
+        self._added: dict[str, str] = {}
         self.behind_flushes = False
         #: Whether operations are counted from their submit on (`count_from_submit`).
         self.counts_from_submit = False
@@ -600,7 +598,7 @@ class Case:
     def add_view(self, name: str, sql: str) -> None:
         """Makes `name` a view of this query (views allowed), whose rows are found once, not in each query that reads it."""
         self.views[name] = sql
-        self._added[name] = False
+        self._added.setdefault(name, "")
 
     def keep(self, layer: str, above_ns: int, *conditions: str) -> None:
         """Keeps the rows of `judged` that took longer, and those that meet one of these conditions: what asks for some of them need not read all
@@ -683,36 +681,23 @@ FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
             raise self._damaged(error) from None
 
     def _ready(self, expanded: str) -> str:
-        """`expanded` as it runs: which operations waited behind flushes is found once, not in each query that reads `judged`.
+        """`expanded` as it runs, the rows of views of `add_view` found once: which operations waited behind flushes, say, not in each query that reads `judged`.
 
-        DuckDB 2.0 never ends a query with LIMIT and without ORDER BY over that view itself: it waits for a part that several others
+        DuckDB 2.0 never ends a query with LIMIT and without ORDER BY over that one itself: it waits for a part that several others
         read and that nobody needs any more (decision 0371).
         """
-        for name, is_kept in self._added.items():
-            written_out = f"{name} AS (\n{self.views[name]}\n)"
+        for name, kept in self._added.items():
+            view = self.views[name]
+            written_out = f"{name} AS (\n{view}\n)"
             if written_out not in expanded:
                 continue
-            if not is_kept:
-                self._connection.execute(
-                    f"CREATE OR REPLACE TEMP TABLE kept_{name} AS\n{self.expand(self.views[name])}"
-                )
-                self._added[name] = True
+            if kept != view:
+                self._connection.execute(f"CREATE OR REPLACE TEMP TABLE kept_{name} AS\n{self.expand(view)}")
+                self._added[name] = view
             expanded = expanded.replace(
                 written_out, f"{name} AS NOT MATERIALIZED (\nSELECT * FROM kept_{name}\n)"
             )
-        if not self.behind_flushes:
-            return expanded
-        view = self.views["behind_flushes"]
-        written_out = f"behind_flushes AS (\n{view}\n)"
-        if written_out not in expanded:
-            return expanded
-        if self._kept_behind != view:
-            self._connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE kept_behind_flushes AS\n{self.expand(view)}"
-            )
-            self._kept_behind = view
-        kept = "behind_flushes AS NOT MATERIALIZED (\nSELECT * FROM kept_behind_flushes\n)"
-        return expanded.replace(written_out, kept)
+        return expanded
 
     def _damaged(self, error: duckdb.Error) -> CaseError:
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -791,7 +776,7 @@ FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
         above = tuple(layer for layer in self.layers if layer in ("app", "syscall"))
         self.behind_flushes = self.behind_flushes and bool(above)
         if self.behind_flushes:
-            self.views["behind_flushes"] = behind_sql(above)
+            self.add_view("behind_flushes", behind_sql(above))
         self._is_plain = not (self.wbt or self.carriers or self.behind_flushes)
         self.views["judged"] = _JUDGED.format(counts=self._counts()) if self._is_plain else self._judged({})
 

@@ -63,10 +63,7 @@ def beside_of(context: Context, episode: Episode) -> Beside | None:
         f"""SELECT op, program, own, size_bytes, start_ns, end_ns FROM (SELECT *, program IN ({own_sql(context)}) AS own FROM {_requests_sql(context, episode.device)} AS r) AS r
 WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {quoted(OPPOSITE.get(episode.op, ""))}) ORDER BY start_ns, end_ns"""
     )
-    op, program = data["op"].astype(str), data["program"].astype(str)
-    for who in np.unique(program).tolist():
-        if is_kernel_thread(context.case, who):
-            program[program == who] = KERNEL
+    op, program = data["op"].astype(str), _programs(context, data)
     window = np.array([float(from_ns)]), np.array([float(episode.end_ns)])
     least_ns = COVERS_MIN * episode.stage_ns[STAGES.index("device")]
     found: list[tuple[str, int, float, Beside]] = []
@@ -94,15 +91,20 @@ WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {q
     theirs = context.case.arrays(
         f"SELECT program, start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(most.op)}"
     )
-    names = np.unique(theirs["program"].astype(str)).tolist()
-    mine = np.isin(
-        theirs["program"].astype(str),
-        [n for n in names if is_kernel_thread(context.case, n)] if rank == WRITEBACK else [most.program],
-    )
+    mine = _programs(context, theirs) == most.program
     every = Times(
         *disjoint(theirs["start_ns"][mine].astype(np.float64), theirs["end_ns"][mine].astype(np.float64))
     )
     return replace(most, certain=not is_elsewhere(every, episode, context.survey))
+
+
+def _programs(context: Context, requests: dict[str, np.ndarray]) -> np.ndarray:
+    """Whose these requests are; all threads of the kernel are one."""
+    program = requests["program"].astype(object)
+    for who in np.unique(program.astype(str)).tolist():
+        if is_kernel_thread(context.case, who):
+            program[program == who] = KERNEL
+    return program.astype(str)
 
 
 def _requests_sql(context: Context, device: str) -> str:
