@@ -145,3 +145,46 @@ def test_who_holds_writers_back_is_the_limit_where_disks_have_time(
         found.claim
     )
     assert ("Raise vm.dirty_bytes" in found.remedy) is (part < 1), found.remedy
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_a_fault_that_reads_says_where_it_slept(tmp_path: Path, dirty: bool) -> None:
+    """fio with mapped files under a limit of 1,260 requests a second: its faults read, and were taken for writers that had made too many pages dirty."""
+    number = np.arange(COUNT)
+    every = {"comm": "fio", "tid": 11, "pid": 10, "device": "loop0", "size_bytes": 4096, "flags": 0}
+    begin = number * 12_000_000
+    faults = {
+        **every,
+        "op_id": SYSCALL_ID_BASE | number,
+        "start_ns": begin,
+        "latency_ns": 10_200_000,
+        "op": "fault",
+        "throttle_ns": 10_000_000,
+    }
+    block = {
+        **every,
+        "op_id": BLOCK_ID_BASE | number,
+        "start_ns": begin + 10_100_000,
+        "latency_ns": 50_000,
+        "op": "read",
+        "device_ns": 50_000,
+        "throttle_ns": 0,
+    }
+    links = {"parent_id": SYSCALL_ID_BASE | number, "child_id": BLOCK_ID_BASE | number, "kind": "waits_for"}
+    waits = [
+        {
+            "tid": 11,
+            "pid": 10,
+            "comm": "fio",
+            "start_ns": int(at) + 50_000,
+            "duration_ns": 10_000_000,
+            "state": "blocked",
+            "cause": "dirty throttling" if dirty else "folio_wait_bit_common",
+        }
+        for at in begin
+    ]
+    path = write_case(tmp_path / "case", syscall=faults, block=block, links=links, tables={"waits": waits})
+    with Case(path) as case:
+        surveys = {layer: survey_layer(case, layer) for layer in ("syscall", "block")}
+        context = Context(case, surveys, "syscall", empty_slow_set(), np.zeros(0, np.bool_))
+        assert _above_block(context) is dirty

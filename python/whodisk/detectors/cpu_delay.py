@@ -279,18 +279,31 @@ def _in_operations(context: Context, tids: list[int], least_ns: int) -> TimeLost
         return lost_in_stage(context, "runqueue", least_ns)
     stopped = waits_where(context, tids, "throttled")
     if not context.case.rows(f"SELECT 1 FROM waits WHERE {stopped} LIMIT 1"):
-        return lost_in_stage(context, "runqueue", least_ns)
+        if least_ns <= 1:
+            return lost_in_stage(context, "runqueue")
+        stopped = "false"
     return lost_in_blocks(context, _apart_sql(context, stopped, least_ns), "wait_ns")
 
 
 def _apart_sql(context: Context, stopped: str, least_ns: int) -> str:
+    """`stopped`: condition for waits that are a controller's.
+
+    A wait counts from that length on, and not short ones that add up to it within one operation. Of operations for which others waited, too (workers), all
+    of the stage counts: their own thread's waits are less than half of it.
+    """
     return f"""WITH stopped AS (SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits WHERE {stopped}),
-waiting AS (SELECT op_id, tid, start_ns, start_ns + latency_ns AS until_ns, runqueue_ns FROM measured
+delayed AS (SELECT op_id, tid, start_ns, start_ns + latency_ns AS until_ns, runqueue_ns FROM measured
   WHERE layer = '{context.layer}' AND runqueue_ns >= {least_ns}),
-inside AS (SELECT op_id, sum(least(end_ns, until_ns) - greatest(begin_ns, start_ns)) AS stopped_ns FROM waiting
-  JOIN stopped ON stopped.tid = waiting.tid AND begin_ns < until_ns AND end_ns > start_ns GROUP BY 1)
-SELECT start_ns, runqueue_ns - coalesce(stopped_ns, 0) AS wait_ns FROM waiting LEFT JOIN inside USING (op_id)
-WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}"""
+inside AS (SELECT op_id, sum(least(end_ns, until_ns) - greatest(begin_ns, start_ns)) AS stopped_ns FROM delayed
+  JOIN stopped ON stopped.tid = delayed.tid AND begin_ns < until_ns AND end_ns > start_ns GROUP BY 1),
+waiting AS (SELECT op_id, tid, start_ns, until_ns, runqueue_ns - coalesce(stopped_ns, 0) AS waited_ns FROM delayed LEFT JOIN inside USING (op_id)
+  WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}),
+turns AS (SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, duration_ns >= {least_ns} AS is_long FROM waits WHERE state = 'runnable'),
+seen AS (SELECT op_id, sum(least(end_ns, until_ns) - begin_ns) AS seen_ns, sum(least(end_ns, until_ns) - begin_ns) FILTER (is_long) AS long_ns
+  FROM turns ASOF JOIN waiting ON turns.tid = waiting.tid AND begin_ns >= start_ns WHERE begin_ns < until_ns GROUP BY 1),
+lost AS (SELECT start_ns, CASE WHEN 2 * coalesce(seen_ns, 0) < waited_ns THEN waited_ns ELSE least(waited_ns, coalesce(long_ns, 0)) END AS wait_ns
+  FROM waiting LEFT JOIN seen USING (op_id))
+SELECT start_ns, wait_ns FROM lost WHERE wait_ns > 0"""
 
 
 def _candidate(

@@ -131,12 +131,19 @@ def _above_block(context: Context) -> bool:
     if context.layer == "block" or "block" not in context.surveys:
         return False
     layer = "syscall" if context.case.program and "syscall" in context.surveys else context.layer
-    # A copy reads, too: one that waited for a read may have been held back there.
+    # What reads, too (a copy, a fault, a write of a part of a page), may have been held back there: then its thread says where it slept.
+    slept = (
+        f"""SELECT op_id FROM (SELECT tid, start_ns AS begin_ns FROM waits WHERE cause IN ({", ".join(map(quoted, DIRTY_SLEEPS))})) AS sleeps
+  ASOF JOIN above ON sleeps.tid = above.tid AND begin_ns >= above.start_ns WHERE begin_ns < above.until_ns"""
+        if "waits" in context.case.columns
+        else "SELECT NULL WHERE false"
+    )
     held = context.case.rows(
-        f"""WITH copies AS (SELECT op_id FROM measured WHERE layer = '{layer}' AND op = 'copy' AND throttle_ns > 0),
-reading AS (SELECT DISTINCT parent_id FROM links JOIN copies ON copies.op_id = parent_id JOIN block_ops ON block_ops.op_id = child_id WHERE block_ops.op = 'read'),
-held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT | SYNC} = 0
-    AND (op IN ('write', 'fault') OR op = 'copy' AND op_id NOT IN (SELECT parent_id FROM reading)) AS cached
+        f"""WITH above AS (SELECT op_id, tid, start_ns, start_ns + latency_ns AS until_ns FROM measured
+  WHERE layer = '{layer}' AND op IN ('write', 'fault', 'copy') AND throttle_ns > 0),
+reading AS (SELECT DISTINCT parent_id AS op_id FROM links JOIN above ON above.op_id = parent_id JOIN block_ops ON block_ops.op_id = child_id WHERE block_ops.op = 'read'),
+dirtying AS (SELECT op_id FROM above ANTI JOIN reading USING (op_id) UNION {slept}),
+held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT | SYNC} = 0 AND op_id IN (SELECT op_id FROM dirtying) AS cached
   FROM measured WHERE throttle_ns > 0 AND layer IN ('block', '{layer}'))
 SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{layer}') AS above_ns,
   sum(throttle_ns) FILTER (layer = '{layer}' AND cached) AS cached_ns FROM held"""
