@@ -105,14 +105,14 @@ def main() -> int:
 
 def _traced(arguments: list[str], command: list[str]) -> Callable[[], float]:
     def arm() -> float:
-        with _whodisk(arguments):
+        with whodisk(arguments):
             return fio_iops(command)
 
     return arm
 
 
 @contextlib.contextmanager
-def _whodisk(arguments: list[str]) -> Iterator[int]:
+def whodisk(arguments: list[str]) -> Iterator[int]:
     """Our command in this mode, ready; yields its pid."""
     folder = Path(tempfile.mkdtemp(dir=WORK))
     said = folder / "said"
@@ -146,7 +146,7 @@ def _beside_histogram(command: list[str]) -> float:
 def _cost(arguments: list[str], file: Path, seconds: int) -> tuple[float, float]:
     """CPU seconds per second while fio reads at a fixed rate, and resident memory at the end, MiB."""
     command = fio_command(file, seconds, f"--rate_iops={RATED_IOPS // 2}")
-    with _whodisk(arguments) as pid:
+    with whodisk(arguments) as pid:
         before_s, started_s = process_cpu_s(pid), time.monotonic()
         fio_iops(command)
         used_s, wall_s = process_cpu_s(pid) - before_s, time.monotonic() - started_s

@@ -23,6 +23,7 @@ DOCUMENT = HERE.parent / "docs/reference/benchmarks.md"
 BENCHES: dict[str, str] = {
     "record_overhead": "recording every block request, beside the kernel's own tracer and bpftrace's biosnoop",
     "record_modes": "the flight recorder, a limited scope and `watch`, beside a histogram by bpftrace",
+    "call_overhead": "recording `stat`, `open` and `close` that end in memory, beside a bpftrace script",
     "engine_null": "the workload engine alone, beside fio's null engine",
     "engine_disk": "the workload engine on the system disk, beside fio",
     "bytes_at_rest": "bytes a sealed operation takes",
