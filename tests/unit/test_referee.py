@@ -120,6 +120,17 @@ def test_a_stall_that_nobody_injected_is_no_fault_that_counts() -> None:
     assert (truth.counts, needs_pairs, truth.statuses) == (False, True, ["outliers"])
 
 
+def test_what_stands_apart_by_itself_is_not_hit_by_what_is_there_half_of_the_time() -> None:
+    """SQLite on btrfs: its longest commits lay now in the windows of a small readahead, now beside them, and the fault counted."""
+    windows = [Injection(n * S // 2, n * S // 2 + 250 * MS) for n in range(10)]
+    beside = {n * S // 2 + (100 if n % 2 else 400) * MS: 30 * MS for n in range(1, 9)}
+    truth, needs_pairs = of_run(_loop(5, beside), windows)
+    assert (truth.counts, needs_pairs, "outliers" in truth.statuses) == (False, True, True), truth
+    within = {n * S // 2 + 100 * MS: 30 * MS for n in range(1, 9)}
+    truth, needs_pairs = of_run(_loop(5, within), windows)
+    assert (truth.counts, needs_pairs) == (True, True), truth
+
+
 def test_what_hit_nothing_does_not_count() -> None:
     truth, needs_pairs = of_run(_loop(2), [Injection(9 * S, 10 * S)])
     assert (truth.hits, truth.counts, needs_pairs, truth.statuses) == (

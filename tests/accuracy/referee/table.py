@@ -22,7 +22,8 @@ only ever added. Each run draws a program, a file system and a fault (or none) w
 - **Sets.** *validation*: 90 fresh runs per freeze. *test*: seeds are SHA-256(commit of the freeze, row, number). A third of all cells
   (program x fault) occur in the test set only. A test set whose verdicts were looked at one by one is development data, and says so.
 - **True** is what the program's own log says. A fault counts if the injector's log says that it hit, and an operation that it hit
-  stands apart in the program's log, or windows with and without it differ (8 interleaved pairs, Wilcoxon's signed ranks, 5 %). What counts is
+  stands apart in the program's log (of what was there for more than 30 % of the time: more of those that stand apart than by chance), or windows
+  with and without it differ (8 interleaved pairs, Wilcoxon's signed ranks, 5 %). What counts is
   `slow` from 5 % of all latency or 20 % worse p99 or throughput on (within a factor of 1.25 of these limits neither status is wrong), `outliers`
   where an operation stands apart, and else too little to be reported. Of a device that fails requests the program may end, and its log with it: no status is
   wrong then, but the verdict must say that the device had errors.
