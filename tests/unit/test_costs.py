@@ -215,9 +215,22 @@ def test_operations_that_are_made_up_for_after_a_stop_are_not_lost(
         else begins[~held]
     )
     lost = unmade_operations(
-        (np.full(10, 7), stops, np.full(10, 100_000_000)), np.full(len(begins), 7), begins, 10_000_000_000
+        (np.full(10, 7), stops, np.full(10, 100_000_000)),
+        np.full(len(begins), 7),
+        begins,
+        (0, 10_000_000_000),
     )
     assert least <= lost.sum() <= most
+
+
+def test_a_stop_that_lasts_to_the_end_cost_no_more_than_the_rate_before() -> None:
+    """One of two threads is stopped for 7 of 8 seconds, and "99.9 % fewer operations ran" was said: the time after it lay beyond the recording."""
+    begins = np.sort(np.concatenate((np.arange(1000), np.arange(8000)))) * 1_000_000
+    tid = np.where(np.arange(len(begins)) % 2 == 0, 7, 8)
+    tid[begins >= 1_000_000_000] = 8
+    stop = (np.array([7]), np.array([1_000_000_000]), np.array([7_000_000_000]))
+    lost = unmade_operations(stop, tid, begins, (0, 8_000_000_000))
+    assert 0.4 <= lost.sum() <= 0.45
 
 
 @pytest.mark.parametrize(("falls_behind", "first"), [(False, "fstrim"), (True, "submitter")])

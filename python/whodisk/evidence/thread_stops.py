@@ -118,7 +118,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         share_of_time=min(1.0, float(length.sum()) / float(threads_time(context, submitters(context)).sum())),
         share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
         per_stop=per_stop,
-        unmade=unmade_operations((tid, start, length), op_tid, op_start, survey.span_ns),
+        unmade=unmade_operations((tid, start, length), op_tid, op_start, (survey.begin_ns, survey.end_ns)),
         replay=replayed_without_stops(context, tid, start, length) if state == "stopped" else None,
         p99_ns=whole,
         p99_without_ns=without,
@@ -127,11 +127,13 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     )
 
 
-def unmade_operations(stops: tuple[Ints, Ints, Ints], op_tid: Ints, op_start: Ints, span_ns: int) -> Floats:
+def unmade_operations(
+    stops: tuple[Ints, Ints, Ints], op_tid: Ints, op_start: Ints, window_ns: tuple[int, int]
+) -> Floats:
     """Operations that each stop left unmade, over all that there would have been.
 
     A thread in a closed loop makes none while it is stopped and no more than usual afterwards; one that serves what others send catches up. So each
-    stop is looked at with as much time after it, against the thread's rate elsewhere. `op_start` is in order.
+    stop is looked at with as much time after it, as far as it was measured, against the thread's rate elsewhere. `op_start` is in order.
     """
     tid, start, length = stops
     unmade = np.zeros(len(tid))
@@ -139,9 +141,9 @@ def unmade_operations(stops: tuple[Ints, Ints, Ints], op_tid: Ints, op_start: In
         mine, begins = np.flatnonzero(tid == thread), op_start[op_tid == thread]
         # Stops that follow each other closely share the time after them.
         begin = start[mine]
-        end = np.minimum(begin + 2 * length[mine], np.append(begin[1:], np.iinfo(np.int64).max))
+        end = np.minimum(begin + 2 * length[mine], np.append(begin[1:], window_ns[1]))
         made = np.searchsorted(begins, end) - np.searchsorted(begins, begin)
-        elsewhere_ns = max(1.0, span_ns - float((end - begin).sum()))
+        elsewhere_ns = max(1.0, window_ns[1] - window_ns[0] - float((end - begin).sum()))
         rate = max(0, len(begins) - int(made.sum())) / elsewhere_ns
         unmade[mine] = np.clip(rate * (end - begin) - made, 0.0, rate * length[mine])
     return unmade / max(1.0, len(op_start) + float(unmade.sum()))
