@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_a_namesake_is_named_with_its_process(tmp_path: Path) -> None:
     assert f"taskset -cp CPUS {RIVAL_PID}" in first.remedy
     several = solve(hogged(tmp_path / "several", 1, "python3", (RIVAL_PID, 78, 79))).findings[0]
     assert several.culprit.name == f"python3 (process {RIVAL_PID} and 2 more)"
+
+
+def test_in_a_recording_of_the_whole_machine_everybody_was_recorded(tmp_path: Path) -> None:
+    case = hogged(tmp_path / "case", 1, "python3")
+    meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    (case / "case.json").write_text(json.dumps({**meta, "command": []}), encoding="utf-8")
+    first = solve(case).findings[0]
+    assert first.culprit.name == f"python3 (process {RIVAL_PID})"
+    assert "not the recorded one" not in first.claim, first.claim
 
 
 def test_the_remedy_holds_for_real_time_classes(tmp_path: Path) -> None:

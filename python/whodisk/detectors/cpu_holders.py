@@ -39,6 +39,8 @@ class Hog:
     namesake: int | None
     #: ... and how many other processes of that name had the CPU, too.
     more: int
+    #: The recording was limited to one program: what is not its own was not recorded with it.
+    beside_recorded: bool
 
     @property
     def name(self) -> str:
@@ -51,7 +53,9 @@ class Hog:
     @property
     def told(self) -> str:
         """The same in a sentence."""
-        return self.name if self.namesake is None else f"{self.name[:-1]}, not the recorded one)"
+        if self.namesake is None or not self.beside_recorded:
+            return self.name
+        return f"{self.name[:-1]}, not the recorded one)"
 
     @property
     def sql(self) -> str:
@@ -124,6 +128,7 @@ def _hog(
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
         namesake=int(pids[0]) if pids and not own and name in context.own_programs[0] else None,
         more=len(pids) - 1,
+        beside_recorded=bool(context.case.meta.get("command") or context.case.meta.get("scope")),
     )
 
 
