@@ -23,6 +23,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
 from whodisk.evidence.programs import own_sql
+from whodisk.evidence.sleeps import DIRTY_SLEEPS
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.thread_time import SYNC
 from whodisk.evidence.thresholds import LOSS_BLOCKS
@@ -41,8 +42,6 @@ from whodisk.reading.views import STAGES, WBT, quoted
 from whodisk.statistics.stats import Bools
 
 THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
-#: What a thread sleeps in that made too many pages dirty: a word of the recorder's, and the kernel's function.
-DIRTY_SLEEPS = ("dirty throttling", "balance_dirty_pages")
 #: Flag of operations that bypass the page cache.
 DIRECT = 256
 #: Flag of requests that nobody waits for by themselves.

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from whodisk.reading.views import Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
+#: What a thread sleeps in that made too many pages dirty: a word of the recorder's, and the kernel's function.
+DIRTY_SLEEPS = ("dirty throttling", "balance_dirty_pages")
+
 
 @dataclass(frozen=True)
 class Sleeps:

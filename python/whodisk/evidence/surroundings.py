@@ -17,6 +17,7 @@ from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.late_servers import LateServers, late_file_systems, late_servers
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.serving_waits import serving_waits
+from whodisk.evidence.sleeps import DIRTY_SLEEPS
 from whodisk.evidence.slowest import BELOW, Episode, columns_of
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
@@ -444,15 +445,21 @@ def _cause(
             )
     if stage == "interrupt" and episode.foreign_handler_ns >= COVERS_MIN * lost_ns:
         return Cause("handler", "", "handlers of other devices ran on its vector or CPU", True)
-    if best is not None:
+    # A thread whose request a controller holds sleeps where any other waits for one.
+    by_controller = stage == "throttle" and best is not None and best[1].who not in DIRTY_SLEEPS
+    if best is not None and not by_controller:
         return best[1]
-    if stage in HOLDS["blocked"] and (slept := _slept_in_turn(episode, waits)) is not None:
+    if (
+        stage in HOLDS["blocked"]
+        and not by_controller
+        and (slept := _slept_in_turn(episode, waits)) is not None
+    ):
         return slept
     if waits and stage in ("app", "fs", "reap") and _ran(episode, waits):
         return Cause("ran", "", "its thread ran all that time, in its program or in the kernel for it", True)
     asked = not carriers and bool(episode.flags & PREFLUSH)
     if stage == "throttle":
-        return Cause("throttle", "", "held back on purpose", True)
+        return Cause("throttle", "", "a controller held it back", True)
     if stage == "device" and (episode.op == "flush" or flush_ns >= COVERS_MIN * lost_ns or asked):
         return Cause("flush", "", FLUSHED, True)
     return NOTHING
