@@ -10,6 +10,7 @@ import pytest
 
 from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.findings import Verdict
+from whodisk.report import brief
 from whodisk.verdict.solve import solve
 
 WRITES, US, MS = 6000, 1_000, 1_000_000
@@ -94,11 +95,11 @@ def test_what_takes_longer_than_requests_do_is_accused(tmp_path: Path) -> None:
     assert verdict.status == "slow" and accused(verdict)
 
 
-def few_long_sleeps(path: Path, cause: str, requests: int) -> Path:
-    """Reads of 2 us, eight of which sleep for 25 ms while `requests` requests are under way all that time, beside thousands of 100 us."""
+def few_long_sleeps(path: Path, cause: str, requests: int, every: int = 750) -> Path:
+    """Reads of 2 us, some of which (eight) sleep for 25 ms while `requests` requests are under way all that time, beside thousands of 100 us."""
     rng = np.random.default_rng(23)
     latency = (2 * US * np.exp(rng.normal(0, 0.1, WRITES))).astype(np.int64)
-    slept = np.arange(300, WRITES, 750)
+    slept = np.arange(300, WRITES, every)
     latency[slept] = 25 * MS
     start = np.cumsum(latency + 100 * US) - latency
     many = np.linspace(0, int(start[-1]), 3000).astype(np.int64)
@@ -164,6 +165,15 @@ def test_single_calls_that_slept_for_a_slow_request_were_held_at_its_device(
     assert longest
     claims = " ".join(finding.claim for finding in longest)
     assert f"in the {stage} stage" in claims
+
+
+def test_stages_that_tell_another_story_than_the_claim_are_not_shown_beside_it(tmp_path: Path) -> None:
+    """ "60.4 ms in the device stage", and a strip below: fs 94.1 %."""
+    verdict = solve(few_long_sleeps(tmp_path / "case", "folio_wait_bit_common", 1, every=60))
+    [found] = [f for f in verdict.findings if f.detector == "stage_blame"]
+    assert found.culprit.name == "device"
+    assert "asleep in the file system for a request there" in found.claim, found.claim
+    assert not [line for line in brief.lines(verdict, 80) if line.plain.startswith("slow ")]
 
 
 @pytest.mark.parametrize(("later_us", "stage"), [(40, "device"), (-40, "fs"), (2_000, "fs")])

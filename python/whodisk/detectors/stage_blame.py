@@ -474,6 +474,8 @@ def _claim(
     else:
         typically = words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))
         lost = f"{there} in {where} instead of {typically}"
+        if np.mean(slow.for_request[chosen][stuck]) >= ONE_KIND_MOSTLY:
+            lost += ", asleep in the file system for a request there (tables of stages show that as fs)"
     if slept is not None and slept.culprit is not None:
         lost += f", waiting for {slept.culprit.name}"
     return (

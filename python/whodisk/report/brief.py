@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from whodisk import words
-from whodisk.findings import Verdict
+from whodisk.findings import Culprit, Verdict
 from whodisk.report import slowest
 from whodisk.report.terminal import STYLES, began, heading, wrapped
 from whodisk.types import Cell
 
+#: A strip of stages shows what a finding says of a stage if that has this part of what was lost.
+SHOWN_PART_MIN = 0.25
 #: With the blank lines and the line of the report that `whodisk solve` adds.
 LINES_MAX = 25
 #: Each section's share of them.
@@ -148,7 +150,10 @@ def _bars(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _compared(verdict: Verdict) -> list[_Bar]:
-    """Of the first finding that compares slow with other operations: the kind with most slow ones."""
+    """Of the first finding that compares slow with other operations: the kind with most slow ones; nothing where its stages do not show what the finding says.
+
+    What a thread slept in the file system for a request stands there as the file system's time, and in the finding as the request's.
+    """
     for finding in verdict.findings:
         for evidence in finding.evidence:
             rows = [row for row in evidence.rows if isinstance(row.get("slow"), bool)]
@@ -158,12 +163,23 @@ def _compared(verdict: Verdict) -> list[_Bar]:
             if slow is None or not isinstance(slow.get("latency_ns"), (int, float)):
                 continue
             typical = [row for row in rows if not row["slow"] and row.get("op") == slow.get("op")]
+            if typical and not _shows(finding.culprit, slow, typical[0]):
+                return []
             pairs = [("slow", slow), *(("other", row) for row in typical[:1])]
             return [
                 _Bar(_label(name, str(row.get("op"))), _number(row, "latency_ns"), _shares(row))
                 for name, row in pairs
             ]
     return []
+
+
+def _shows(culprit: Culprit, slow: dict[str, Cell], other: dict[str, Cell]) -> bool:
+    """Whether the accused stage holds a good part of what slow operations lost."""
+    accused = f"{culprit.name}_ns"
+    if culprit.kind != "stage" or accused not in slow:
+        return True
+    lost_ns = _number(slow, "latency_ns") - _number(other, "latency_ns")
+    return _number(slow, accused) - _number(other, accused) >= SHOWN_PART_MIN * lost_ns
 
 
 def _label(which: str, op: str) -> str:
