@@ -191,3 +191,44 @@ def test_a_fault_that_reads_says_where_it_slept(tmp_path: Path, dirty: bool) -> 
     # It sleeps where whoever waits for a page does, but what kept it there is the controller.
     said = {one.what for one in solve(path).slowest}
     assert ("a controller held it back" in said) is not dirty, said
+
+
+def test_who_only_read_its_program_has_no_part_in_what_a_cpu_limit_costs(tmp_path: Path) -> None:
+    """A name server is moved into a group with a quota half-way, and answers less than half as often; its clients made a few reads each, when they began."""
+    seconds, clients, ms = 10, 12, 1_000_000
+    stops = 5_000 * ms + np.arange(50) * 100 * ms
+    begin = np.arange(0, seconds * 1000, 10) * ms
+    begin = begin[np.all(np.abs(begin[:, None] + 3 * ms - stops - 20 * ms) > 22 * ms, axis=1)]
+    first = np.tile(np.arange(200) * 20_000, clients)
+    tid = np.concatenate((np.full(len(begin), 100), np.repeat(200 + np.arange(clients), 200)))
+    start = np.concatenate((begin, first + np.repeat(np.arange(clients) * 1_000, 200)))
+    calls = {
+        "op_id": SYSCALL_ID_BASE | np.arange(len(start)),
+        "start_ns": start,
+        "latency_ns": np.where(tid == 100, 5 * ms, 2_000),
+        "op": ["sync" if number == 100 else "read" for number in tid],
+        "fs_ns": np.where(tid == 100, 5 * ms, 2_000),
+        "tid": tid,
+        "pid": tid,
+        "comm": ["named" if number == 100 else "client" for number in tid],
+    }
+    order = np.argsort(start, kind="stable")
+    calls = {name: np.asarray(values)[order] for name, values in calls.items()}
+    every = {"comm": "named", "tid": 100, "pid": 100, "state": "throttled", "duration_ns": 40 * ms}
+    waits: list[dict[str, object]] = [{**every, "start_ns": int(at)} for at in stops]
+    waits += [
+        {
+            "comm": "client",
+            "tid": 200 + client,
+            "pid": 200 + client,
+            "state": "blocked",
+            "start_ns": 10 * ms,
+            "duration_ns": 9_980 * ms,
+        }
+        for client in range(clients)
+    ]
+    path = write_case(
+        tmp_path / "case", syscall=calls, tables={"waits": waits}, meta={"duration_ns": seconds * 1000 * ms}
+    )
+    [found] = [one for one in solve(path).findings if one.culprit.name == "CPU limit of named"]
+    assert "50 times from 5 s on and was stopped for 20 % of its time" in found.claim, found.claim

@@ -1522,6 +1522,13 @@ THROTTLE_MEANWHILE_MIN = row(
     "Writes that are held back while requests that nobody waits for are in flight in this part of the time wait for those ...",
 )
 THROTTLE_MOMENTS = row("THROTTLE_MOMENTS", 256, "moments", CHOSEN, "... sampled at this many moments.")
+WHOLE_RUN_EDGE = row(
+    "WHOLE_RUN_EDGE",
+    0.1,
+    "share of the run",
+    CHOSEN,
+    "What begins this late, or ends this early, did not go on all the time, and is told with its begin or end.",
+)
 THROTTLED_BESIDE_MIN = row(
     "THROTTLED_BESIDE_MIN",
     0.5,

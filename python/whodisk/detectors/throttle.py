@@ -17,6 +17,7 @@ from whodisk.detectors.thresholds import (
     THROTTLE_MEANWHILE_MIN,
     THROTTLE_MOMENTS,
     THROTTLED_BESIDE_MIN,
+    WHOLE_RUN_EDGE,
 )
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
@@ -29,12 +30,12 @@ from whodisk.evidence.thread_time import SYNC
 from whodisk.evidence.thresholds import LOSS_BLOCKS
 from whodisk.evidence.time_lost import (
     TimeLost,
+    busy_submitters,
     kept_ns,
     late_in_waits,
     lost_in_stage,
     lost_in_waits,
     p99_ratio,
-    submitters,
     waits_where,
 )
 from whodisk.findings import Culprit
@@ -67,7 +68,7 @@ def run(context: Context) -> Result:
     if context.case.wbt:
         _tell_wbt(context, result)
     _tell_written_before(context, result)
-    tids = submitters(context)
+    tids = busy_submitters(context)
     stopped = lost_in_waits(context, tids, "throttled")
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
@@ -370,7 +371,7 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
     others = len({row["tid"] for row in stopped}) - 1
     who = f"{comm} and {words.things(others, 'other thread')}" if others else comm
     claim = (
-        f"{who} had used up the CPU time of {'their' if others else 'its'} control group {words.things(held.count, 'time')} and {'were' if others else 'was'} stopped for "
+        f"{who} had used up the CPU time of {'their' if others else 'its'} control group {words.things(held.count, 'time')}{_when_stopped(context, tids)} and {'were' if others else 'was'} stopped for "
         f"{words.percent(held.share)} of {'their' if others else 'its'} time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
     )
     found = of_time_lost(
@@ -392,6 +393,27 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
     )
     found.met = found.explains | _meanwhile(context)
     return found
+
+
+def _when_stopped(context: Context, tids: list[int]) -> str:
+    """Since when the controller kept threads from running, or between which moments, where that is not all of the run."""
+    survey = context.survey
+    row = context.case.rows(
+        f"SELECT min(start_ns) AS first_ns, max(start_ns + duration_ns) AS last_ns FROM waits WHERE {waits_where(context, tids, 'throttled')}"
+    )[0]
+    first, last = int(row["first_ns"] or 0), int(row["last_ns"] or 0)
+    edge_ns = WHOLE_RUN_EDGE * survey.span_ns
+    late, early = first - survey.begin_ns > edge_ns, survey.end_ns - last > edge_ns
+    begin, end = context.case.moment(first), context.case.moment(last)
+    return (
+        f" between {begin} and {end}"
+        if late and early
+        else f" from {begin} on"
+        if late
+        else f" until {end}"
+        if early
+        else ""
+    )
 
 
 def _meanwhile(context: Context) -> Bools:

@@ -16,6 +16,7 @@ from whodisk.evidence.replay import replayed
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
+    BUSY_PART_MIN,
     LINK_LEVELS,
     LOSS_BLOCKS,
     ONE_WINDOW_PART_MAX,
@@ -93,6 +94,17 @@ def submitters(context: Context) -> list[int]:
     found = operations_of(context.case, context.layer, ended=True)
     least = 0.1 * context.survey.operations / max(1, len(found))
     return [tid for tid, operations in found.items() if operations >= least]
+
+
+def busy_submitters(context: Context) -> list[int]:
+    """Those submitters whose operations take at least a tenth of the time that those of the busiest take: a client that only read its program from the disk is none, however
+    few operations the others make."""
+    listed = ", ".join(map(str, submitters(context))) or "NULL"
+    rows = context.case.rows(
+        f"SELECT tid, sum(latency_ns) AS took_ns FROM measured WHERE layer = '{context.layer}' AND tid IN ({listed}) GROUP BY 1 ORDER BY 1"
+    )
+    most = max((float(row["took_ns"] or 0) for row in rows), default=0.0)
+    return [int(row["tid"] or 0) for row in rows if float(row["took_ns"] or 0) >= BUSY_PART_MIN * most]
 
 
 def waits_where(context: Context, tids: list[int], state: str) -> str:
