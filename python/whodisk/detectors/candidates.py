@@ -114,9 +114,10 @@ def leave_device(who: str) -> str:
 
 
 def leave_cpu(who: str, pid: int | None = None) -> str:
-    """What to do about who has the CPU. In which class of the scheduler it runs is not recorded."""
+    """What to do about who has the CPU. In which class of the scheduler it runs is not recorded, nor in which session: between sessions `nice` does nothing where the kernel groups
+    by them (CONFIG_SCHED_AUTOGROUP, sched(7))."""
     process = "PID" if pid is None else str(pid)
     return (
-        f"Move {who} to other CPUs (taskset -cp CPUS {process}), lower its weight (cpu.weight of its group, nice; in a real-time class, as `chrt -p {process}` "
-        f"says it, neither counts before `chrt -o -p 0 {process}`), or stop it."
+        f"Move {who} to other CPUs (taskset -cp CPUS {process}), lower its weight (cpu.weight of its group, or nice with `echo 19 > /proc/{process}/autogroup`; in a "
+        f"real-time class, as `chrt -p {process}` says it, neither counts before `chrt -o -p 0 {process}`), or stop it."
     )
