@@ -80,11 +80,18 @@ struct file {
 	void *private_data;
 };
 
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
 struct fdtable {
 	u32 max_fds;
 	struct file **fd;
 };
 
+#define PAGE_SHIFT 12 // on x86
 #define DESCRIPTORS_INSIDE 64 // NR_OPEN_DEFAULT on 64 bits: the table that every files_struct begins with
 
 struct files_struct {

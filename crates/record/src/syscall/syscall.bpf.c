@@ -230,6 +230,34 @@ static __always_inline bool look_at_descriptor(struct task_struct *task, u32 fd,
 	return address && look_at_file(address, facts);
 }
 
+// What is mapped at an address of a program.
+struct mapped {
+	u64 address;
+	u64 file; // 0: none is
+	u64 offset;
+	u64 looked;
+};
+
+static long look_at_mapped(struct task_struct *task, struct vm_area_struct *area, void *context)
+{
+	struct mapped *mapped = context;
+
+	mapped->looked = 1;
+	mapped->file = (u64)area->vm_file;
+	mapped->offset = mapped->address - area->vm_start + (area->vm_pgoff << PAGE_SHIFT);
+	return 0;
+}
+
+// Whether a file that storage is behind is mapped there, or it cannot be told; fills in what is known.
+static __always_inline bool look_at_address(struct task_struct *task, struct mapped *mapped, struct file_facts *facts)
+{
+	bpf_find_vma(task, mapped->address, look_at_mapped, mapped, 0);
+	if (mapped->file)
+		return look_at_file(mapped->file, facts);
+	count(SKIPPED_KINDS, mapped->looked);
+	return !mapped->looked;
+}
+
 static __always_inline void set_file(struct call *call, struct file_facts *facts)
 {
 	call->inode = facts->inode;
@@ -303,8 +331,8 @@ static __always_inline u64 position(struct file_facts *facts)
 	return BPF_CORE_READ(file, f_pos);
 }
 
-// Place and size of a system call.
-static __always_inline void set_extent(struct call *call, struct pt_regs *regs, struct file_facts *facts)
+// Place and size of a system call. `mapped`: where in its file what it names by an address is.
+static __always_inline void set_extent(struct call *call, struct pt_regs *regs, struct file_facts *facts, u64 mapped)
 {
 	switch (call->shape) {
 	case SHAPE_DATA:
@@ -346,6 +374,7 @@ static __always_inline void set_extent(struct call *call, struct pt_regs *regs, 
 		call->size = regs->r10;
 		break;
 	case SHAPE_MAPPED:
+		call->offset = mapped;
 		call->size = regs->si;
 		break;
 	}
@@ -562,6 +591,9 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 	s64 fd = descriptor(shape, regs);
 	if (fd >= 0 && !look_at_descriptor(task, fd, &facts))
 		return 0;
+	struct mapped mapped = { .address = regs->di };
+	if (shape == SHAPE_MAPPED && !look_at_address(task, &mapped, &facts))
+		return 0;
 	u64 now = bpf_ktime_get_ns();
 	struct call *call = call_take(&threads, task->pid, task, now);
 	if (!call)
@@ -569,7 +601,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 	call->call = number;
 	call->shape = shape;
 	call->op = known_calls[number].op;
-	if (fd >= 0)
+	if (fd >= 0 || mapped.file)
 		set_file(call, &facts);
 	switch (shape) {
 	case SHAPE_URING:
@@ -590,7 +622,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		break;
 	default:
 		call->argument = more(task)->nvcsw;
-		set_extent(call, regs, &facts);
+		set_extent(call, regs, &facts, mapped.offset);
 		if (call->flags & FLAG_DIRECT)
 			call->owner_key = owner_key((u64)more(task)->stack);
 	}

@@ -141,6 +141,51 @@ fn every_kind_is_counted() {
     assert_eq!(calls.name(&path), path.canonicalize().unwrap().to_str().unwrap());
 }
 
+/// Pages that a program has mapped, from so many bytes of a file on; of no file: memory of its own.
+fn mapped(file: Option<&File>, offset: i64, size: usize) -> u64 {
+    let (flags, fd) = match file {
+        Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    let wanted = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice; it stays until the process ends.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), size, wanted, flags, fd, offset) };
+    assert_ne!(address, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    address as u64
+}
+
+#[test]
+fn a_sync_of_mapped_pages_is_one_of_their_file() {
+    require_kernel!();
+    let (folder, in_memory) = (folder_on_disk(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let path = folder.path().join("data");
+    let (file, other) = (new_file(&path), new_file(&in_memory.path().join("data")));
+    let ours = mapped(Some(&file), 16384, 65536);
+    let not_ours = [mapped(Some(&other), 0, 65536), mapped(None, 0, 65536)];
+    let calls = record_calls(only_us(), || {
+        for turn in 0..37u8 {
+            // SAFETY: inside the pages that were mapped above.
+            unsafe { ((ours + 8192) as *mut u8).write_volatile(turn) };
+            call(
+                libc::SYS_msync,
+                [ours + 8192, 4096, libc::MS_SYNC as u64, 0, 0, 0],
+            );
+        }
+        for address in not_ours {
+            call(libc::SYS_msync, [address, 4096, libc::MS_SYNC as u64, 0, 0, 0]);
+        }
+    });
+    let of_number = |row: &&case::rows::SyscallRow| row.call == libc::SYS_msync as u16;
+    assert_eq!(calls.rows.iter().filter(of_number).count(), 37);
+    let rows = calls.on(&path);
+    assert_eq!(rows.iter().filter(|row| of_number(row)).count(), 37);
+    assert!(rows.iter().filter(|row| of_number(row)).all(|row| {
+        (row.op, row.offset_bytes, row.size_bytes, row.result) == (Op::Sync as u8, 16384 + 8192, 4096, 0)
+    }));
+    assert!(calls.summary.count("skipped_in_memory") >= 1);
+    assert!(calls.summary.count("skipped_no_storage") >= 1);
+}
+
 #[test]
 fn what_is_no_storage_is_counted_and_left_out() {
     require_kernel!();
