@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,14 @@ def test_stages_that_tell_another_story_than_the_claim_are_not_shown_beside_it(t
     assert found.culprit.name == "device"
     assert "asleep in the file system for a request there" in found.claim, found.claim
     assert not [line for line in brief.lines(verdict, 80) if line.plain.startswith("slow ")]
+
+
+def test_a_further_finding_says_first_who_is_accused(tmp_path: Path) -> None:
+    """A second finding has a line: "Also: 1 in 2,434 writes took 217 ms where 6.54 us is typical", and no word of fsfreeze."""
+    verdict = solve(few_long_sleeps(tmp_path / "case", "folio_wait_bit_common", 1, every=60))
+    twice = replace(verdict, findings=2 * verdict.findings[:1])
+    [line] = [line.plain for line in brief.lines(twice, 80) if line.plain.startswith("Also")]
+    assert line.startswith("Also: the device stage of nvme0n1: 1 in "), line
 
 
 @pytest.mark.parametrize(("later_us", "stage"), [(40, "device"), (-40, "fs"), (2_000, "fs")])

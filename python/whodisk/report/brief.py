@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whodisk import words
-from whodisk.findings import Culprit, Verdict
+from whodisk.findings import Culprit, Finding, Verdict
 from whodisk.report import slowest
 from whodisk.report.terminal import STYLES, began, heading, wrapped
 from whodisk.types import Cell
@@ -235,10 +235,18 @@ def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
 def _others(verdict: Verdict, width: int) -> list[Text]:
     """Findings after the first, a line each; how many more there are."""
     others = verdict.findings[1:]
-    shown = [Text(_cut(f"Also: {finding.claim}", width)) for finding in others[:OTHERS_SHOWN]]
+    shown = [Text(_cut(f"Also: {_named(finding, width)}", width)) for finding in others[:OTHERS_SHOWN]]
     if len(others) > OTHERS_SHOWN:
         shown[-1] = Text(f"Also: {len(others) - OTHERS_SHOWN + 1} more findings, with --all")
     return shown
+
+
+def _named(finding: Finding, width: int) -> str:
+    """A claim with who is accused in front of it, where the line would end before it says so."""
+    culprit = finding.culprit
+    if culprit.name in finding.claim[: width // 2]:
+        return finding.claim
+    return f"{words.accused(culprit.kind, culprit.name, culprit.because_of)}: {finding.claim}"
 
 
 def _next(verdict: Verdict, width: int) -> list[Text]:
