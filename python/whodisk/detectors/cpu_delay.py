@@ -33,6 +33,7 @@ from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
 from whodisk.evidence.time_lost import (
     TimeLost,
+    busy_submitters,
     late_in_waits,
     lost_in_blocks,
     lost_in_stage,
@@ -60,7 +61,7 @@ def run(context: Context) -> Result:
     if own and (beside := _beside_own(context, hogs, tids)) is not None:
         result.candidates.append(beside)
         return result
-    held = _held(context, tids, ORDINARY_WAIT_NS)
+    held = _held_long(context, tids)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         crowd = None
         if hog is None and told_crowd(hogs):
@@ -271,6 +272,18 @@ def _slower_tail(
 
 def _held(context: Context, tids: list[int], least_ns: int) -> TimeLost | None:
     return _in_operations(context, tids, least_ns) or lost_in_waits(context, tids, "runnable", least_ns)
+
+
+def _held_long(context: Context, tids: list[int]) -> TimeLost | None:
+    """What waits longer than another thread's turn cost: operations, or threads between them, whichever lost the larger part of its time. A thread that has no CPU makes no
+    operation that could wait for one."""
+    inside = _in_operations(context, tids, ORDINARY_WAIT_NS)
+    if "waits" not in context.case.columns:
+        return inside
+    every = lost_in_waits(context, busy_submitters(context), "runnable", ORDINARY_WAIT_NS)
+    return max(
+        (held for held in (inside, every) if held is not None), key=lambda held: held.share, default=None
+    )
 
 
 def _in_operations(context: Context, tids: list[int], least_ns: int) -> TimeLost | None:
