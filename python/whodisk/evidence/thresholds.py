@@ -1126,6 +1126,13 @@ REPLAY_OPERATIONS_MAX = row(
     CHOSEN,
     "More operations that are due at times of their own are not played again: what waited behind others is not counted.",
 )
+SYNCS_ALONE_MIN = row(
+    "SYNCS_ALONE_MIN",
+    0.99,
+    "part of a thread's syncs",
+    CHOSEN,
+    "A thread makes its syncs with nothing else in flight, and begins nothing before they end, if this part of them was like that.",
+)
 WAITS_MAX = row("WAITS_MAX", 2_000_000, "waits", CHOSEN, "Of more waits than this the longest are looked at.")
 REQUESTS_RARE_MAX = row(
     "REQUESTS_RARE_MAX",
