@@ -854,6 +854,13 @@ STOP_OWES_MAX = row(
     CHOSEN,
     "What an operation owes to stops is at most this: itself, and what waited in front of it.",
 )
+STOP_UNLIKE = row(
+    "STOP_UNLIKE",
+    1.25,
+    "ratio",
+    CHOSEN,
+    "The operations that no stop touched are no sample of all where their 99th percentile differs by this factor from that of all without what a stop kept from being taken.",
+)
 STOP_APART_MIN = row(
     "STOP_APART_MIN",
     0.5,
