@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
+import heapq
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ground_truth.cases import fixed_rate
-from tests.synth import Simulation
+from tests.synth import APP_ID_BASE, Simulation, write_case
 from tests.unit.test_costs import context_of
+from whodisk.evidence.context import Context
 from whodisk.evidence.replay import replayed, replayed_without_stops
+from whodisk.evidence.slow_operations import empty_slow_set
+from whodisk.evidence.survey import survey_layer
 from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.reading.views import Case
 
 #: What requests lost that were at the device during a stall: the stall is all that takes so long.
 STALLED_SQL = "SELECT op_id, device_ns AS lost_ns FROM measured WHERE layer = 'block' AND device_ns > 5000000"
 NOTHING_SQL = "WITH each AS (SELECT 0 AS op_id, 0 AS lost_ns WHERE false)"
+
+
+#: What a sync that takes long lost.
+SLOW_SYNC_NS = 5_000_000
+SYNCS_SQL = f"SELECT op_id, {SLOW_SYNC_NS} AS lost_ns FROM measured WHERE layer = 'app' AND op = 'sync' AND latency_ns > {SLOW_SYNC_NS}"
+
+
+def syncing(path: Path, *, slow_every: int = 0, per_second: int = 2000, count: int = 6000) -> Path:
+    """One worker at a fixed rate with 16 slots of 200 us, that makes a sync of 300 us alone after every fourth write, of which every so many take 5 ms longer."""
+    slots, read_ns = 16, 200_000
+    busy: list[int] = []
+    last_end = synced = 0
+    rows: list[tuple[str, int, int, int]] = []
+    for number in range(count):
+        due = int(number * 1e9 / per_second)
+        begin = max(due, synced)
+        if len(busy) >= slots:
+            begin = max(begin, heapq.heappop(busy))
+        heapq.heappush(busy, begin + read_ns)
+        last_end = max(last_end, begin + read_ns)
+        rows.append(("write", due, begin, begin + read_ns))
+        if number % 4 == 3:
+            slow = slow_every and number // 4 % slow_every == slow_every - 1
+            synced = last_end + 300_000 + (SLOW_SYNC_NS if slow else 0)
+            rows.append(("sync", last_end, last_end, synced))
+            last_end = synced
+            busy.clear()
+    op, due_ns, begin_ns, end_ns = zip(*rows, strict=True)
+    due_of, begin_of, end_of = (np.array(times) for times in (due_ns, begin_ns, end_ns))
+    app = {
+        "op_id": APP_ID_BASE | np.arange(len(rows)),
+        "op": list(op),
+        "start_ns": due_of,
+        "latency_ns": end_of - due_of,
+        "device": "nvme0n1",
+        "size_bytes": np.where(np.array(op) == "sync", 0, 4096),
+        "queue_depth": 1,
+        "tid": 4300,
+        "comm": "worker-0",
+        "app_ns": begin_of - due_of,
+        "device_ns": end_of - begin_of,
+    }
+    spec = {"queue_depth": slots, "workers": 1, "rate_per_s": per_second, "sync_every_writes": 4}
+    meta = {"duration_ns": int(end_of.max()), "workload": {"spec": spec}}
+    return write_case(path, app=app, meta=meta)
 
 
 def latencies(path: Path) -> np.ndarray:
@@ -69,6 +118,22 @@ def test_what_is_due_while_a_thread_is_stopped_waits_for_it(
     )
     # Stops of a thread without operations cost nothing.
     assert not others.lost_ns.any()
+
+
+def test_what_is_due_during_a_sync_waits_for_it(tmp_path: Path) -> None:
+    """A worker that has nothing else in flight beside a sync begins nothing before it ends, however many slots it has."""
+    slowed = syncing(tmp_path / "slowed", slow_every=20)
+    late, usual = latencies(slowed), latencies(syncing(tmp_path / "quiet"))
+    with Case(slowed) as case:
+        surveys = {"app": survey_layer(case, "app")}
+        context = Context(case, surveys, "app", empty_slow_set(), np.zeros(0, np.bool_))
+        lost = lost_per_episode(context, SYNCS_SQL)
+        worse = p99_ratio(context, SYNCS_SQL)
+        [row] = case.rows(f"SELECT sum(lost_ns) AS lost_ns FROM ({SYNCS_SQL})")
+    truth = late.sum() - usual.sum()
+    assert lost.sum() == pytest.approx(truth, rel=0.01)
+    assert float(row["lost_ns"] or 0) < 0.3 * truth
+    assert worse == pytest.approx(np.quantile(late, 0.99) / np.quantile(usual, 0.99), rel=0.05)
 
 
 def test_a_closed_loop_is_not_played_again(tmp_path: Path) -> None:

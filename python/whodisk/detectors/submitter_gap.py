@@ -19,8 +19,10 @@ from whodisk.detectors.thresholds import (
     STOPS_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.late_threads import LateOperations, late_while_held
+from whodisk.evidence.late_threads import LateOperations, late_while_held, untaken
 from whodisk.evidence.process_stops import process_stops_sql
+from whodisk.evidence.replay import replayed_without_stops
+from whodisk.evidence.slow_operations import chains
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.thread_stops import Stops, find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
@@ -36,6 +38,7 @@ from whodisk.statistics.stats import (
     bootstrap_sum,
     disjoint,
     episodes,
+    extents,
     overlap,
 )
 
@@ -47,6 +50,8 @@ FEW_THREADS = 16
 
 #: State of a silence during which the process was seen stopped.
 STOPPED = "stopped"
+#: ... during which nobody saw what the thread did.
+UNOBSERVED = "unobserved"
 #: A process that was seen stopped could not do what it meant, whatever that was.
 MEANT = f"(meant_busy OR state = '{STOPPED}')"
 
@@ -98,7 +103,7 @@ def run(context: Context) -> Result:
     if not context.survey.operations:
         return result
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
-    every = _gaps(context, meant_busy=True)
+    every = _with_untaken(context, _gaps(context, meant_busy=True))
     shortest_ns = int(every.duration_ns.min()) if len(every) else 0
     limit_ns = max(ORDINARY_WAIT_NS, SILENCE_RATIO_MIN * typical_ns)
     long = every.duration_ns >= limit_ns
@@ -114,6 +119,34 @@ def run(context: Context) -> Result:
             result.candidates.append(found)
     _presumed(context, result, typical_ns)
     return result
+
+
+def _with_untaken(context: Context, gaps: Gaps) -> Gaps:
+    """The silences of threads that nobody watched, with the times in which they did not take what had ended below: then something is in flight all the same."""
+    if "waits" in context.case.columns and context.case.rows("SELECT 1 AS one FROM waits LIMIT 1"):
+        return gaps
+    waits = untaken(context, SHORTEST_GAP_NS)
+    if not len(waits):
+        return gaps
+    rows = context.case.rows(
+        f"SELECT tid, coalesce(min(comm), '') AS comm FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    comms = {int(row["tid"] or 0): str(row["comm"]) for row in rows}
+    states = np.append(gaps.state, np.full(len(waits), UNOBSERVED, dtype=object))
+    tid = np.append(gaps.tid, waits.thread)
+    begin = np.append(gaps.start_ns, waits.begin_ns)
+    end = np.append(gaps.start_ns + gaps.duration_ns, waits.end_ns)
+    whole = []
+    for thread in np.unique(tid).tolist():
+        mine = np.flatnonzero(tid == thread)
+        mine = mine[np.argsort(begin[mine], kind="stable")]
+        numbers = chains(begin[mine], end[mine])
+        since, until = extents(numbers, begin[mine], end[mine])
+        first = mine[np.searchsorted(numbers, np.arange(len(since)))]
+        whole += list(zip(since.tolist(), until.tolist(), first.tolist(), strict=True))
+    since, until, first = np.array(sorted(whole), np.int64).T
+    names = np.array([comms.get(thread, "") for thread in tid[first].tolist()], dtype=object)
+    return Gaps(tid[first], names, since, until - since, states[first])
 
 
 def _presumed(context: Context, result: Result, typical_ns: float) -> None:
@@ -155,6 +188,9 @@ def _candidate(
     shares = _shares(context, waits.explained, share_of_time)
     low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / (submitters * context.survey.span_ns))
     claim = _claim(gaps, numbers, waits, context)
+    # Whatever keeps a thread from submitting: what is due meanwhile, and all behind it, waits as it does for one that is stopped.
+    silences = gaps.tid, gaps.start_ns, gaps.duration_ns
+    replay = replayed_without_stops(context, *silences)
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {_states(gaps)}"),
         claim=claim,
@@ -182,6 +218,8 @@ def _candidate(
             float(np.median(gaps.duration_ns)) / max(1.0, typical_ns),
             int(numbers.max()) + 1,
         ),
+        p99_ratio=None if replay is None else replay.p99_ratio,
+        stops=silences,
     )
 
 

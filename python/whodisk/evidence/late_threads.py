@@ -94,6 +94,33 @@ def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Boo
     return late
 
 
+def untaken(context: Context, least_ns: int) -> Intervals:
+    """The waits to be taken, from that length on, of operations of our own workload, which takes each when it has ended: meanwhile its thread did nothing.
+
+    Not those in which it was held where operations are submitted. Of other programs nobody knows whether they wait for several operations.
+    """
+    case, survey = context.case, context.survey
+    none = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    observed = {"tid", "reap_ns"} <= case.columns.get(f"ops/{context.layer}", frozenset())
+    if context.layer != "app" or case.program is not None or not case.spec or not observed:
+        return none
+    waits = case.arrays(
+        f"""SELECT tid, start_ns + latency_ns - reap_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM measured
+WHERE layer = 'app' AND tid IS NOT NULL AND reap_ns >= {least_ns} AND start_ns + latency_ns - reap_ns < {survey.end_ns} ORDER BY 2, 1"""
+    )
+    tid, begin, end = (waits[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns"))
+    if not len(tid):
+        return none
+    submitting = " + ".join(f"coalesce({name}_ns, 0)" for name in ("fs", "throttle", "queue"))
+    held = case.arrays(
+        f"""SELECT tid, start_ns + coalesce(app_ns, 0) AS begin_ns, start_ns + coalesce(app_ns, 0) + {submitting} AS end_ns FROM measured
+WHERE layer = 'app' AND tid IS NOT NULL AND {submitting} >= {int(LATE_INSIDE_MIN * least_ns)}"""
+    )
+    by = Intervals(*(held[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns")))
+    free = Covered(by).by(tid, begin, end) < LATE_INSIDE_MIN * (end - begin)
+    return Intervals(tid[free], begin[free], end[free])
+
+
 def _ended_with_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
     """Which waits lie mostly in a call of another thread of their program that was held further down, and ended as soon as it did."""
     found = np.zeros(len(begin_ns), np.bool_)

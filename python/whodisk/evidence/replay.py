@@ -15,8 +15,8 @@ import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import APP
-from whodisk.evidence.thresholds import P99_LOST_MIN, REPLAY_OPERATIONS_MAX
-from whodisk.statistics.stats import Floats, Ints, episodes, overlap, upper_quantile
+from whodisk.evidence.thresholds import P99_LOST_MIN, REPLAY_OPERATIONS_MAX, SYNCS_ALONE_MIN
+from whodisk.statistics.stats import Bools, Floats, Ints, episodes, overlap, upper_quantile
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,9 @@ def replayed(context: Context, each_sql: str, *, from_due: bool = False) -> Repl
     served = (ops.latency_ns - ops.app_ns).astype(np.float64)
     lost = np.minimum(ops.lost_ns, served)
     less = np.zeros(len(served))
-    for mine, slots in ops.by_thread():
-        due = ops.start_ns[mine].tolist()
-        less[mine] = _ends(due, served[mine].tolist(), slots) - _ends(
-            due, (served - lost)[mine].tolist(), slots
-        )
+    for mine in ops.by_thread():
+        later = _ends(mine, served[mine.places]) - _ends(mine, (served - lost)[mine.places])
+        less[mine.places] = np.where(mine.is_alone, lost[mine.places], later)
     return ops.less(less)
 
 
@@ -88,17 +86,32 @@ def replayed_without_stops(
     end = ops.start_ns + ops.latency_ns
     served = (ops.latency_ns - ops.app_ns).astype(np.float64)
     less = np.zeros(len(served))
-    for mine, slots in ops.by_thread():
-        theirs = tid == ops.tid[mine[0]]
+    for mine in ops.by_thread():
+        at = mine.places
+        theirs = tid == ops.tid[at[0]]
         stops = begin_ns[theirs], (begin_ns + length_ns)[theirs]
         # What had ended below, and was not taken.
-        done = end[mine] - ops.lost_ns[mine].astype(np.int64)
-        untaken = overlap(done, end[mine], *stops)
-        due = ops.start_ns[mine].tolist()
-        less[mine] = _ends(due, served[mine].tolist(), slots, stops) - _ends(
-            due, (served[mine] - untaken).tolist(), slots
-        )
+        done = end[at] - ops.lost_ns[at].astype(np.int64)
+        untaken = overlap(done, end[at], *stops)
+        later = _ends(mine, served[at], stops) - _ends(mine, served[at] - untaken)
+        less[at] = np.where(mine.is_alone, untaken, later)
     return ops.less(less)
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """The operations of a thread in the order in which they were submitted."""
+
+    #: Which they are among all.
+    places: Ints
+    #: When they were due, ns.
+    due_ns: Ints
+    #: How many it has in flight at most.
+    slots: int
+    #: Syncs that it makes with nothing else in flight, and how much later than the end of all before it each was submitted, ns. Such a sync follows what was
+    #: done before, whenever that is done, and holds up whatever falls due meanwhile.
+    is_alone: Bools
+    after_ns: Ints
 
 
 @dataclass(frozen=True)
@@ -110,14 +123,23 @@ class _Operations:
     app_ns: Ints
     latency_ns: Ints
     lost_ns: Floats
+    is_sync: Bools
 
-    def by_thread(self) -> Iterator[tuple[Ints, int]]:
-        """The places of each thread's operations in the order in which they were submitted, and how many it has in flight at most."""
+    def by_thread(self) -> Iterator[_Thread]:
+        """The operations of each thread."""
         submit = self.start_ns + self.app_ns
         for thread in np.unique(self.tid):
             mine = np.flatnonzero(self.tid == thread)
             mine = mine[np.argsort(submit[mine], kind="stable")]
-            yield mine, _slots(submit[mine], (self.start_ns + self.latency_ns)[mine])
+            begin, end = submit[mine], (self.start_ns + self.latency_ns)[mine]
+            after = begin - np.append(begin[0], np.maximum.accumulate(end)[:-1])
+            apart = (after >= 0) & (np.append(begin[1:], end[-1]) >= end)
+            syncs = self.is_sync[mine]
+            alone = syncs & apart
+            # Of a thread that makes them beside others some stand alone by chance.
+            if alone.sum() < SYNCS_ALONE_MIN * syncs.sum():
+                alone = np.zeros(len(mine), np.bool_)
+            yield _Thread(mine, self.start_ns[mine], _slots(begin, end), alone, after)
 
     def less(self, lost_ns: Floats) -> Replay:
         return Replay(
@@ -139,14 +161,16 @@ def _are_due(context: Context, from_due: bool) -> bool:
 def _operations(context: Context, each_sql: str) -> _Operations:
     # As they were recorded: the judged ones may count from their submit on.
     found = context.case.arrays(
-        f"""{each_sql} SELECT coalesce(m.tid, 0) AS tid, o.start_ns, coalesce(o.app_ns, 0) AS app_ns, o.latency_ns, coalesce(e.lost_ns, 0) AS lost_ns
+        f"""{each_sql} SELECT coalesce(m.tid, 0) AS tid, o.start_ns, coalesce(o.app_ns, 0) AS app_ns, o.latency_ns, coalesce(e.lost_ns, 0) AS lost_ns, o.op = 'sync' AS is_sync
 FROM measured AS m JOIN ops AS o ON o.op_id = m.op_id LEFT JOIN each AS e ON e.op_id = m.op_id
 WHERE m.layer = 'app' AND o.layer = 'app' ORDER BY o.start_ns, o.op_id"""
     )
     tid, start, app, latency = (
         found[name].astype(np.int64) for name in ("tid", "start_ns", "app_ns", "latency_ns")
     )
-    return _Operations(tid, start, app, latency, found["lost_ns"].astype(np.float64))
+    return _Operations(
+        tid, start, app, latency, found["lost_ns"].astype(np.float64), found["is_sync"].astype(np.bool_)
+    )
 
 
 def _slots(begin: Ints, end: Ints) -> int:
@@ -154,18 +178,33 @@ def _slots(begin: Ints, end: Ints) -> int:
     return int((np.arange(1, len(begin) + 1) - np.searchsorted(np.sort(end), begin, side="right")).max())
 
 
-def _ends(
-    due_ns: list[int], served_ns: list[float], slots: int, stops: tuple[Ints, Ints] | None = None
-) -> Floats:
-    """When each operation ends that begins as soon as it is due and a slot is free, in this order, and its thread is not stopped (from, until)."""
+def _ends(mine: _Thread, served_ns: Floats, stops: tuple[Ints, Ints] | None = None) -> Floats:
+    """When each operation of a thread ends that begins as soon as it is due and a slot is free, in this order, and its thread is not stopped (from, until);
+    a sync that it makes alone, as soon as what was before has ended, and nothing begins before that ends."""
     busy: list[float] = []
     ends = []
     since, until = ([], []) if stops is None else (stops[0].tolist(), stops[1].tolist())
-    for due, served in zip(due_ns, served_ns, strict=True):
-        begin = float(due) if len(busy) < slots else max(float(due), heapq.heappop(busy))
+    # When all so far have ended, and the last sync.
+    last_end = float(mine.due_ns[0])
+    synced = 0.0
+    each = zip(
+        mine.due_ns.tolist(), served_ns.tolist(), mine.is_alone.tolist(), mine.after_ns.tolist(), strict=True
+    )
+    for due, served, alone, after in each:
+        if alone:
+            begin = last_end + after
+            busy.clear()
+        else:
+            begin = max(float(due), synced)
+            if len(busy) >= mine.slots:
+                begin = max(begin, heapq.heappop(busy))
         last = bisect_right(since, begin) - 1
         if last >= 0:
             begin = max(begin, float(until[last]))
-        ends.append(begin + served)
-        heapq.heappush(busy, begin + served)
+        end = begin + served
+        if alone:
+            synced = end
+        last_end = max(last_end, end)
+        ends.append(end)
+        heapq.heappush(busy, end)
     return np.array(ends)

@@ -2,7 +2,8 @@
 
 Where all of a process was stopped, so were its threads that slept (`whodisk.evidence.process_stops`).
 A silence shorter than the table `gaps` keeps still holds up whatever is in flight then, and whatever is due. Effects are computed
-by subtraction: the 99th percentile of the operations that no stop touched, against that of all.
+by subtraction: the 99th percentile of the operations that no stop touched, against that of all; where it is known when operations had ended below, these
+have to agree with the subtraction of the time that operations waited during stops to be taken.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from whodisk.evidence.thresholds import (
     STOP_OWES_MAX,
     STOP_ROUNDS,
     STOP_TESTED_MAX,
+    STOP_UNLIKE,
 )
 from whodisk.evidence.time_lost import submitters, threads_time, waits_sql
 from whodisk.statistics.coincidence import Intervals, coincidence_p
@@ -32,6 +34,7 @@ from whodisk.statistics.stats import (
     Bools,
     Floats,
     Ints,
+    overlap,
     spared_chance,
     weighted_quantile,
 )
@@ -56,7 +59,7 @@ class Stops:
     #: Operations that are due at times of their own, played again without the stops.
     replay: Replay | None
     #: 99th percentile with the stops, and of the operations that none touched (where most were touched, at least that of all without their
-    #: time inside stops), ns.
+    #: time inside stops), ns; that of all without what their threads did not take meanwhile, where this is known and the two differ much.
     p99_ns: float
     p99_without_ns: float
     #: The tail's operations, and those longer by half a stop, and when any began: what the test looks at.
@@ -91,7 +94,7 @@ def find_stops(context: Context, state: str = "stopped", least_ns: int = 1) -> S
     if not len(tid):
         return None
     ops = context.case.arrays(
-        f"""SELECT tid, start_ns, latency_ns FROM measured
+        f"""SELECT tid, start_ns, latency_ns, coalesce(app_ns, 0) + coalesce(reap_ns, 0) AS own_ns FROM measured
 WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.operations)} ORDER BY start_ns, op_id"""
     )
     op_tid, op_start = ops["tid"].astype(np.int64), ops["start_ns"].astype(np.int64)
@@ -101,12 +104,18 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     per_stop, inside, touched, chance = overlaps((tid, start, length), (op_tid, op_start, latency))
     if touched.all():
         return None
-    whole, apart = float(np.quantile(latency, 0.99)), latency[~touched].astype(np.float64)
+    whole, survey = float(np.quantile(latency, 0.99)), context.survey
     # Each stands for those like it that a stop touched; nothing gets slower without a stop.
+    apart = latency[~touched].astype(np.float64)
     without = min(whole, weighted_quantile(apart, 1.0 / chance[~touched], 0.99))
     if (~touched).mean() < STOP_APART_MIN:
         without = max(without, float(np.quantile(latency - inside, 0.99)))
-    survey = context.survey
+    if state == "stopped" and "reap" in survey.stages_observed:
+        # A thread that is stopped begins nothing and takes nothing, and devices go on. What the others show includes what piled up behind a stop; where they
+        # show something else altogether, they are those that another trouble at the same times spared, too.
+        stopped = _stopped_in((tid, start, length), op_tid, op_start, op_start + latency)
+        less = float(np.quantile(latency - np.minimum(stopped, ops["own_ns"].astype(np.int64)), 0.99))
+        without = without if less <= STOP_UNLIKE * without and without <= STOP_UNLIKE * less else less
     # Those of the tail, and those that are longer than usual by half a stop: either may show that it is stops that hold them.
     held_up = latency > np.median(latency) + 0.5 * np.median(length)
     late = map(_some, (latency > without, held_up))
@@ -147,6 +156,16 @@ def unmade_operations(
         rate = max(0, len(begins) - int(made.sum())) / elsewhere_ns
         unmade[mine] = np.clip(rate * (end - begin) - made, 0.0, rate * length[mine])
     return unmade / max(1.0, len(op_start) + float(unmade.sum()))
+
+
+def _stopped_in(stops: tuple[Ints, Ints, Ints], op_tid: Ints, begin_ns: Ints, end_ns: Ints) -> Floats:
+    """How long the thread of each operation was stopped while that was in flight, ns."""
+    tid, start, length = stops
+    stopped = np.zeros(len(op_tid))
+    for thread in np.unique(tid):
+        mine, theirs = tid == thread, op_tid == thread
+        stopped[theirs] = overlap(begin_ns[theirs], end_ns[theirs], start[mine], (start + length)[mine])
+    return stopped
 
 
 def _some(chosen: Bools) -> Ints:

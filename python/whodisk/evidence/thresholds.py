@@ -854,6 +854,13 @@ STOP_OWES_MAX = row(
     CHOSEN,
     "What an operation owes to stops is at most this: itself, and what waited in front of it.",
 )
+STOP_UNLIKE = row(
+    "STOP_UNLIKE",
+    1.25,
+    "ratio",
+    CHOSEN,
+    "The operations that no stop touched are no sample of all where their 99th percentile differs by this factor from that of all without what a stop kept from being taken.",
+)
 STOP_APART_MIN = row(
     "STOP_APART_MIN",
     0.5,
@@ -1132,6 +1139,13 @@ REPLAY_OPERATIONS_MAX = row(
     "operations",
     CHOSEN,
     "More operations that are due at times of their own are not played again: what waited behind others is not counted.",
+)
+SYNCS_ALONE_MIN = row(
+    "SYNCS_ALONE_MIN",
+    0.99,
+    "part of a thread's syncs",
+    CHOSEN,
+    "A thread makes its syncs with nothing else in flight, and begins nothing before they end, if this part of them was like that.",
 )
 WAITS_MAX = row("WAITS_MAX", 2_000_000, "waits", CHOSEN, "Of more waits than this the longest are looked at.")
 REQUESTS_RARE_MAX = row(
