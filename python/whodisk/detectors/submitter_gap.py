@@ -258,10 +258,9 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
     low, high = bootstrap_sum(np.asarray(np.bincount(numbers, stops.duration_ns) * part, np.float64))
     with_them, without = words.duration(p99_ns), words.duration(p99_without_ns)
     them = "the operations that a stop touched" if stops.replay is None else "these stops"
-    felt = f" The 99th percentile is {with_them}, without {them} {without}."
-    if with_them == without:
-        felt = f" The 99th percentile is {with_them}, with and without {them}."
-    claim = _claim(gaps, numbers, waits, context) + felt
+    claim = _claim(gaps, numbers, waits, context)
+    if with_them != without:
+        claim += f" The 99th percentile is {with_them}, without {them} {without}."
     happened = int(numbers.max()) + 1
     unmade = float(stops.unmade.sum())
     unmade_low, _ = bootstrap_sum(_per(numbers, stops.unmade))
