@@ -18,7 +18,7 @@ from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.slow_groups import ADVICE
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
-from whodisk.detectors.written_before import written_before
+from whodisk.detectors.written_before import written_before, written_for_another
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
 from whodisk.evidence.held_elsewhere import held_by
@@ -38,6 +38,8 @@ from whodisk.statistics.stats import Bools
 
 #: State of calls that waited for what their own program had written before: nobody else's doing, and true all the same.
 WRITTEN = "written"
+#: State of calls that waited for what another program had written before.
+WRITTEN_FOR = "written for another"
 #: State of operations that made many more requests than others of their kind.
 MORE = "more work"
 #: State of operations that waited in a queue for other requests of their own program.
@@ -47,6 +49,9 @@ SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
 _BEHIND_OWN_SAID = "meanwhile the device served other requests of the same program, none of them long"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
+_WRITTEN_FOR_SAID = (
+    "meanwhile the file system wrote out what {} had written before, request after request, none of them long"
+)
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,12 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
     # One that waited for the file system did so whatever it made itself.
     own |= {
         id(e): Cause(WRITTEN, e.comm, _WRITTEN_SAID, True) for e, did in zip(above, wrote, strict=True) if did
+    }
+    others = written_for_another(context, tid, begin, end)
+    own |= {
+        id(e): Cause(WRITTEN_FOR, name, _WRITTEN_FOR_SAID.format(name), True)
+        for e, name in zip(above, others, strict=True)
+        if name
     }
     queued = [e for e, cause in apart if e.stage == "queue" and not cause.certain and id(e) not in own]
     behind = queued_behind_own(context, queued)
@@ -307,6 +318,8 @@ def culprit_of(context: Context, group: Group) -> Culprit:
             f"writing out what {group.cause.who or 'the program'} wrote before",
             f"stage:{group.stage}",
         )
+    if group.cause.state == WRITTEN_FOR:
+        return Culprit("process", group.cause.who, f"stage:{group.stage}")
     if group.cause.state == MORE:
         return Culprit(
             "saturation", f"the work of {group.cause.who or 'the program'} itself", f"stage:{group.stage}"
@@ -439,6 +452,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Lift the CPU limit of the control group and repeat: if it comes again, it was not the limit."
     if state == WRITTEN:
         return "Let the program sync more often, so that less is waiting each time: if its longest calls stay as long, this was not what held them."
+    if state == WRITTEN_FOR:
+        return "Let that program sync what it writes, piece by piece, or pause it: if the longest calls stay as long, they did not wait for it."
     if state == MORE:
         return "Compare with operations that make as many requests: if they take far less time, it was not the work."
     if group.cause.certain and group.cause.who in ADVICE:
@@ -462,6 +477,8 @@ def _remedy(group: Group) -> str:
         return "Raise the CPU quota, or its period."
     if state == MORE:
         return "The program makes this work now and then (a checkpoint, a new log segment, a sync of all that it wrote). Let it do so more often and in smaller pieces, or in the background."
+    if state == WRITTEN_FOR:
+        return "A file system that is short of space waits for everything that is dirty. Free some of it; let that program write directly or sync as it goes, give its group an I/O limit, or another file system."
     if state == WRITTEN:
         return "The program made this work, and the file system chooses when to do it. Write fewer bytes, or sync earlier, or try another file system."
     if group.cause.certain and group.cause.who in ADVICE:

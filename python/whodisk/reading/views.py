@@ -246,6 +246,8 @@ class Case:
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
         self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET preserve_insertion_order = false")
+        # Few rows on one side, as it expects them, make it compare each with all of the other side: a minute instead of a moment where they are many.
+        self._connection.execute("SET asof_loop_join_threshold = 0")
         # Dozens of queries read the same files.
         self._connection.execute("SET parquet_metadata_cache = true")
         # What does not fit into memory is written where nobody else reads it, and not into the folder that the user is in.
