@@ -62,9 +62,6 @@ HOLDERS = tuple(STAGES.index(name) for name in ("queue", "device", "interrupt"))
 #: Stages in which an operation waits for a slot.
 WAITERS = tuple(STAGES.index(name) for name in ("fs", "throttle", "queue"))
 
-#: Operations that no memory answers: where a part of them takes many times as long as the others, that is no level of theirs, however large the part is.
-ONE_LEVEL = ("sync", "flush")
-
 #: Stages in which the submitter itself works, or waits for its CPU.
 CPU_STAGES = tuple(STAGES.index(name) for name in ("app", "fs", "reap", "runqueue"))
 #: Stages in which a software device works; its worker threads need a CPU too.
@@ -161,8 +158,7 @@ def find_families(case: Case, survey: Survey) -> list[Family]:
     found = []
     for number, (device, op) in enumerate(kinds):
         strata = survey.select(device, op)
-        ratios, counts = ratio_histogram(strata)
-        body = body_of(ratios, counts)
+        body = body_of(*ratio_histogram(strata))
         for stage in range(len(STAGES)):
             rows = (data["kind"] == number) & (data["stage"] == stage)
             if not rows.any():
@@ -175,13 +171,6 @@ def find_families(case: Case, survey: Survey) -> list[Family]:
             split = find_split(*_tail(data, rows, "time"), body, max(TAIL_BEGIN, body.quartile), NARROW)
             if split is not None:
                 found.append(Family(device, op, stage, body.operations, split, unit_ns))
-            elif body.quartile > TAIL_BEGIN and op in ONE_LEVEL:
-                # More than a quarter are far from what is typical, and may be a group of their own: the body is what is near it.
-                near = ratios <= TAIL_BEGIN
-                nearer = replace(body, quartile=body_of(ratios[near], counts[near]).quartile)
-                split = find_split(*_tail(data, rows, "ratio"), nearer, TAIL_BEGIN)
-                if split is not None:
-                    found.append(Family(device, op, stage, body.operations, split))
     return found
 
 
