@@ -670,6 +670,15 @@ TRUTHS: dict[str, Truth] = {
     "busier_at_times": Truth("slower_at_times", False, hosts.busier_at_times),
     "other_places_since": Truth("slower_since", False, hosts.other_places_since),
     "slower_by_and_by": Truth("slower_since", False, hosts.slower_by_and_by),
+    "flushes_slower_since": Truth("slower_since", True, flushes.flushes_slower_since, **_FLUSHED),
+    "more_writes_since": Truth("slower_since", False, flushes.more_writes_since, status="limited"),
+    "larger_records_since": Truth("slower_since", False, flushes.larger_records_since, status="limited"),
+    "flushes_slower_at_times": Truth(
+        "slower_at_times", True, flushes.flushes_slower_at_times, status="slow", kind="device", name="sda"
+    ),
+    "larger_records_at_times": Truth(
+        "slower_at_times", False, flushes.larger_records_at_times, status="limited"
+    ),
     "slow_software": Truth(
         "stage_blame",
         True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,15 @@ class _Rows:
     waits: list[dict[str, Any]] = field(default_factory=list)
 
     def call(
-        self, tid: int, comm: str, op: str, begin_ns: int, latency_ns: int, flags: int = 0, **stages: int
+        self,
+        tid: int,
+        comm: str,
+        op: str,
+        begin_ns: int,
+        latency_ns: int,
+        flags: int = 0,
+        size_bytes: int = 8192,
+        **stages: int,
     ) -> int:
         """A system call; what its stages leave is `fs`. Its id."""
         number = APP_ID_BASE + len(self.calls)
@@ -39,7 +48,7 @@ class _Rows:
             "pid": tid,
             "comm": comm,
             "device": DISK,
-            "size_bytes": 8192 if op in ("read", "write") else 0,
+            "size_bytes": size_bytes if op in ("read", "write") else 0,
             **dict.fromkeys(("queue_ns", "device_ns", "interrupt_ns", "runqueue_ns"), 0),
         }
         row |= {f"{stage}_ns": ns for stage, ns in stages.items()}
@@ -471,3 +480,80 @@ def _overloaded_log(seed: int, path: Path, late: float) -> Path:
         devices=(DISK,),
         meta={"observer": "run", "duration_ns": int(begin[-1] + took[-1]) + MS, "workload": {"spec": spec}},
     )
+
+
+#: Of the time of a log that is synced record by record, in rounds: from a moment on, and again and again.
+_ROUNDS = 2_000
+_SINCE = 0.6
+_WINDOWS = ((0.05, 0.1), (0.2, 0.24), (0.35, 0.41), (0.55, 0.6), (0.7, 0.74), (0.85, 0.9))
+
+
+def synced_log(
+    seed: int,
+    path: Path,
+    part: Callable[[float], bool],
+    *,
+    slower: float = 1.0,
+    larger: float = 1.0,
+    more: int = 1,
+    reads: int = 0,
+    writes_slower: float = 1.0,
+) -> Path:
+    """A journal: a record is written and made durable, then the next. In that part of the rounds a flush takes `slower` times as long, and writes
+    `writes_slower` times; a record is `larger` times as large and of `more` writes, and so many reads of the same program lie beside each flush."""
+    rng = np.random.default_rng([seed, 124])
+    rows, tid, comm, now = _Rows(), 500, "java", MS
+    for number in range(_ROUNDS):
+        late = part(number / _ROUNDS)
+        size, writes = (int(8192 * larger), more) if late else (8192, 1)
+        rows.call(tid, comm, "write", now, int(rng.integers(3_000, 6_000)), size_bytes=size)
+        now += int(rng.integers(40_000, 60_000))
+        begin, served = now, []
+        now += 10_000
+        for _ in range(writes):
+            took = int(90_000 * np.exp(rng.normal(0, 0.1)) * (writes_slower if late else 1.0))
+            served.append(rows.request("write", now, 1_000, took, 1, size // writes, (tid, comm)))
+            now += took + 1_000
+        took = int(100_000 * np.exp(rng.normal(0, 0.2)) * (slower if late else 1.0))
+        served.append(rows.request("flush", now, 1_000, took, _PREFLUSH, 0))
+        for place in range(reads if late else 0):
+            rows.request("read", now + place * 1_000, 1_000, 80_000, 0, 4096, (tid, comm))
+        now += took + 11_000
+        held = sum(rows.requests[one - BLOCK_ID_BASE]["device_ns"] for one in served)
+        sync = rows.call(tid, comm, "sync", begin, now - begin, device=held)
+        rows.links += [(sync, one, "waits_for") for one in served]
+        now += int(rng.integers(20_000, 40_000))
+    return rows.write(path, comm)
+
+
+def _since(part: float) -> bool:
+    return part >= _SINCE
+
+
+def _again(part: float) -> bool:
+    return any(begin <= part < end for begin, end in _WINDOWS)
+
+
+def flushes_slower_since(seed: int, path: Path) -> Path:
+    """From 60 % of a journal's records on each flush of the disk takes three times as long: no tail of the others."""
+    return synced_log(seed, path, _since, slower=3)
+
+
+def larger_records_since(seed: int, path: Path) -> Path:
+    """From then on the journal's records are 16 times as large, and each flush takes 40 times as long: there is more to make durable."""
+    return synced_log(seed, path, _since, slower=40, larger=16)
+
+
+def more_writes_since(seed: int, path: Path) -> Path:
+    """From then on each record is written in eight pieces, here and there, and each flush takes 40 times as long."""
+    return synced_log(seed, path, _since, slower=40, more=8)
+
+
+def flushes_slower_at_times(seed: int, path: Path) -> Path:
+    """Six times for a while flushes take six times as long."""
+    return synced_log(seed, path, _again, slower=6)
+
+
+def larger_records_at_times(seed: int, path: Path) -> Path:
+    """Six times for a while records are 16 times as large, and flushes take 40 times as long."""
+    return synced_log(seed, path, _again, slower=40, larger=16)

@@ -35,6 +35,7 @@ from whodisk.detectors import (
 )
 from whodisk.detectors.device_errors import error_p
 from whodisk.detectors.member_tail import stuck_p
+from whodisk.detectors.slower_since import FLUSHES, Cells, changes
 from whodisk.detectors.thresholds import (
     AT_TIMES_BLOCKS,
     AT_TIMES_REQUESTS,
@@ -641,6 +642,62 @@ def level_power(seed: int) -> float:
     return 1.0 if found is None else found.p_value
 
 
+def _flushed(w: World, transaction: np.ndarray, slower: np.ndarray) -> float:
+    """Of a world of writes, each `transaction` of which (a number per write, ascending) is made durable by a flush. That takes the longer the more was written,
+    and `slower` times as long (a number per transaction)."""
+    first = np.flatnonzero(np.diff(transaction, prepend=-1))
+    start = np.append(w.start_ns[first[1:]], w.start_ns[-1])
+    written, writes = np.bincount(transaction, w.size_bytes), np.bincount(transaction)
+    took = np.maximum(1.0, w.own_ns[first] / _typical(w)[first] * 100e3 * (written / 4096) ** 0.7 * slower)
+    block_of = blocks_of(start, 0, SPAN_NS)
+    place = np.minimum(LEVEL_PLACES - 1, start * LEVEL_PLACES // SPAN_NS)
+    size = np.floor(np.log2(written)).astype(np.int64)
+    kinds, of = np.unique(np.stack((block_of[place], size)), axis=1, return_inverse=True)
+    each = np.maximum(1.0, np.bincount(of.ravel()))
+    length = np.maximum(1.0, np.bincount(block_of, minlength=LEVEL_BLOCKS) * (SPAN_NS / LEVEL_PLACES))
+    cells = Cells(
+        device=np.full(len(each), "sda"),
+        op=np.full(len(each), "flush"),
+        size=kinds[1],
+        block=kinds[0],
+        value=np.array([np.median(np.log(took[of.ravel() == number])) for number in range(len(each))]),
+        count=each,
+        written=np.bincount(of.ravel(), written) / each,
+        writes=np.bincount(of.ravel(), writes) / each,
+        length_ns=length,
+        begin_ns=(np.cumsum(length) - length).astype(np.int64),
+    )
+    of_write = block_of[np.minimum(LEVEL_PLACES - 1, w.start_ns * LEVEL_PLACES // SPAN_NS)]
+    beside = (
+        np.bincount(of_write, minlength=LEVEL_BLOCKS) / length,
+        np.bincount(of_write, w.size_bytes, LEVEL_BLOCKS) / length,
+    )
+    found, _ = changes(cells, ["sda"], FLUSHES, {"sda": beside})
+    return min((since.change.p_value for since in found), default=1.0)
+
+
+def flushed(family: str, seed: int) -> float:
+    """Transactions of one to eight writes, and in two thirds of the worlds more from a moment on: two to twenty times as many."""
+    w = world("quiet" if family == "larger" else family, seed)
+    rng = np.random.default_rng([seed, 133])
+    at = rng.uniform(0.2, 0.8)
+    lengths: list[int] = []
+    more = rng.uniform(2, 20) if family == "larger" or seed % 3 else 1.0
+    while (reached := sum(lengths)) < len(w.start_ns):
+        late = w.start_ns[reached] > at * SPAN_NS
+        lengths.append(int(rng.integers(1, 9) * (more if late else 1.0)))
+    number = np.repeat(np.arange(len(lengths)), lengths)[: len(w.start_ns)]
+    return _flushed(w, number, np.ones(int(number[-1]) + 1))
+
+
+def flushed_power(seed: int) -> float:
+    """Transactions of three writes; from a moment on, to the end, a flush takes half as long again."""
+    w = world("quiet", seed)
+    number = np.arange(len(w.start_ns)) // 3
+    start = w.start_ns[np.flatnonzero(np.diff(number, prepend=-1))]
+    return _flushed(w, number, np.where(start > 0.4 * SPAN_NS, 1.5, 1.0))
+
+
 def _groups_p(w: World, group: np.ndarray) -> float:
     block = np.minimum(MATCHED_BLOCKS - 1, w.start_ns * MATCHED_BLOCKS // SPAN_NS)
     depth = np.floor(np.log2(np.maximum(w.depth(), 1))).astype(np.int64)
@@ -856,6 +913,7 @@ TESTS: dict[str, Test] = {
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),
     "level": Test("slower_since", "slower from a moment on", (*ALL, "drift", "random walk"), level, level_power),
+    "flush level": Test("slower_since", "flushes slower from a moment on", (*ALL, "larger"), flushed, flushed_power),
     "at times": Test("slower_at_times", "slower in windows of time", (*ALL, "drift", "random walk"), at_times, at_times_power),
     "stripes": Test("stripe_wait", "slow stripes wait for one member", ALL, stripes, stripes_power),
     "missed": Test("uncached_tail", "reads miss the same part each time", tuple(MISSES), missed, missed_power),

@@ -150,6 +150,7 @@ def test_every_detector_file_is_registered() -> None:
         "behind_own",
         "blamed_device",
         "candidates",
+        "flush_levels",
         "flush_limit",
         "cpu_holders",
         "late_workers",

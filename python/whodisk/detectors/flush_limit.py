@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
+from whodisk.detectors.flush_levels import flush_levels
 from whodisk.detectors.served_others import silences
 from whodisk.detectors.thread_limit import FEWER_SYNCS, Limit
 from whodisk.detectors.thresholds import (
@@ -58,9 +59,11 @@ SELECT op = 'flush' AS is_flush, begin_ns, begin_ns + device_ns AS end_ns FROM m
     if still < FLUSH_SILENCE_MIN:
         return None
     each_ns = float((end_ns - begin_ns)[is_flush].mean())
+    levels = flush_levels(context, device)
+    each = levels.said if levels else f"{words.duration(each_ns)} each"
     rate = float(is_flush.sum()) / max(1.0, last - first) * 1e9
     return Limit(
-        f"flushes: {device} works on one {words.percent(min(1.0, busy))} of the time, {words.duration(each_ns)} each, "
+        f"flushes: {device} works on one {words.percent(min(1.0, busy))} of the time, {each}, "
         f"{words.rate(rate)} per second, and completes nothing else for {words.percent(still)} of each: what is in flight waits behind them, so a "
         "deeper queue brings nothing",
         FEWER_SYNCS,

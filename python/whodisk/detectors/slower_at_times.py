@@ -5,6 +5,8 @@ Neither level is a tail of the other, so no slow operations stand apart. The tim
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from whodisk import words
@@ -19,17 +21,40 @@ from whodisk.detectors.thresholds import (
     AT_TIMES_SHARED_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.flush_work import flushes_of
 from whodisk.evidence.level_change import level_of
 from whodisk.evidence.slow_operations import SOFTWARE_DEVICES, waited_for
 from whodisk.evidence.steal import mostly_stolen, steal_of
-from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey, thinned
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, WRITTEN_CLASS, Survey, thinned
 from whodisk.evidence.thresholds import LEVELS_WINDOWS_MIN, ORDINARY_WAIT_NS
 from whodisk.evidence.time_lost import share_lost
 from whodisk.evidence.two_levels import TwoLevels, two_levels
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import without_peers
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import Bools, Ints
+from whodisk.statistics.stats import Bools, Ints, placed
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """Requests of a device that are compared with each other over time."""
+
+    device: str
+    #: Parts of the time.
+    blocks: int
+    #: Where they are (FROM), and the expression for what they have to have in common.
+    rows: str
+    alike: str
+    #: Condition in `measured`.
+    timed: str
+    of_flushes: bool = False
+
+    @property
+    def said(self) -> str:
+        """What they are, in words."""
+        return (
+            "flushes after as much was written" if self.of_flushes else "requests of the same kind and size"
+        )
 
 
 def run(context: Context) -> Result:
@@ -39,12 +64,16 @@ def run(context: Context) -> Result:
     if survey is None or "device" not in survey.stages_observed:
         return result
     for device in without_peers(context, survey, 2 * LEVELS_WINDOWS_MIN * AT_TIMES_REQUESTS):
-        blocks = _blocks(survey, device)
-        levels = _levels(context, survey, device, blocks)
+        of = _data(survey, device)
+        levels = _levels(context, survey, of)
+        if levels is None:
+            # Flushes are few beside them, perhaps, and all that is slower.
+            of = _flushes(context, survey, device)
+            levels = _levels(context, survey, of) if of.blocks >= 2 * LEVELS_WINDOWS_MIN else None
         if levels is None:
             continue
-        because = _otherwise(context, survey, device, blocks, levels)
-        candidate = _candidate(context, survey, device, blocks, levels)
+        because = _otherwise(context, survey, of, levels)
+        candidate = _candidate(context, survey, of, levels)
         if because:
             result.observed.append(f"{candidate.claim} But {because}.")
             result.tested.append(candidate.p_value)
@@ -53,46 +82,76 @@ def run(context: Context) -> Result:
     return result
 
 
-def _blocks(survey: Survey, device: str) -> int:
-    requests = sum(s.operations for s in survey.select(device))
+def _blocks(survey: Survey, device: str, op: str | None = None) -> int:
+    requests = sum(s.operations for s in survey.select(device, op))
     return int(min(AT_TIMES_BLOCKS, requests // AT_TIMES_REQUESTS))
+
+
+def _data(survey: Survey, device: str) -> _Requests:
+    """Its reads and writes."""
+    timed = "device_ns IS NOT NULL AND op IN ('read', 'write')"
+    rows = f"measured WHERE {_where(survey, device)} AND {timed}"
+    return _Requests(device, _blocks(survey, device), rows, f"op, {SIZE_CLASS}", timed)
+
+
+def _flushes(context: Context, survey: Survey, device: str) -> _Requests:
+    """Its flushes: how long one takes depends on what was written before it, so that is what they have in common."""
+    rows = f"{flushes_of(context.case, survey)} AS flushes WHERE device = {quoted(device)}"
+    timed = "device_ns IS NOT NULL AND op = 'flush'"
+    return _Requests(
+        device,
+        _blocks(survey, device, "flush"),
+        rows,
+        f"'flush' AS op, {WRITTEN_CLASS}",
+        timed,
+        of_flushes=True,
+    )
 
 
 def _where(survey: Survey, device: str) -> str:
     return f"layer = '{survey.layer}' AND device = {quoted(device)} AND {thinned(survey.operations)}"
 
 
-_TIMED = "device_ns IS NOT NULL AND op IN ('read', 'write')"
+def series_sql(survey: Survey, of: _Requests) -> str:
+    """Mean log time in the device, and number of requests, by kind, size and block of time; of flushes what was written before each, by that."""
+    each = ", avg(written_bytes) AS written, avg(writes) AS writes" if of.of_flushes else ""
+    return f"""SELECT {of.alike} AS size_class, {survey.time_bin_sql(of.blocks)} AS block, avg(ln(greatest(device_ns, 1))) AS v, count(*) AS n{each}
+FROM {of.rows} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def series_sql(survey: Survey, device: str, blocks: int) -> str:
-    """Mean log time in the device, number of requests and bytes, by kind, size and block of time; requests of all kinds are load."""
-    return f"""SELECT op, {SIZE_CLASS} AS size_class, {survey.time_bin_sql(blocks)} AS block,
-  coalesce(avg(ln(greatest(device_ns, 1))) FILTER ({_TIMED}), 0) AS v, count(*) FILTER ({_TIMED}) AS timed, count(*) AS n, sum(size_bytes) AS bytes
-FROM measured WHERE {_where(survey, device)} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+def load_sql(survey: Survey, of: _Requests) -> str:
+    """Requests of all kinds, and bytes, by block of time."""
+    return f"""SELECT {survey.time_bin_sql(of.blocks)} AS block, count(*) AS n, coalesce(sum(size_bytes), 0) AS bytes
+FROM measured WHERE {_where(survey, of.device)} GROUP BY 1 ORDER BY 1"""
 
 
-def _levels(context: Context, survey: Survey, device: str, blocks: int) -> TwoLevels | None:
-    data = context.case.arrays(series_sql(survey, device, blocks))
-    block, count = data["block"].astype(np.int64), data["timed"].astype(np.float64)
-    value = data["v"].astype(np.float64)
+def _levels(context: Context, survey: Survey, of: _Requests) -> TwoLevels | None:
+    data = context.case.arrays(series_sql(survey, of))
+    block, count = data["block"].astype(np.int64), data["n"].astype(np.float64)
+    if not len(block):
+        return None
     _, kind = np.unique(
         np.stack((data["op"].astype(str), data["size_class"].astype(str))), axis=1, return_inverse=True
     )
-    timed = count > 0
-    level = level_of(value[timed], count[timed], block[timed], kind.ravel()[timed], blocks)
-    requests, moved = np.zeros(blocks), np.zeros(blocks)
-    np.add.at(requests, block, data["n"].astype(np.float64))
-    np.add.at(moved, block, data["bytes"].astype(np.float64))
-    found = two_levels(level, requests)
+    level = level_of(data["v"].astype(np.float64), count, block, kind.ravel(), of.blocks)
+    asked = context.case.arrays(load_sql(survey, of))
     # Fewer and larger ones are more to do, too.
-    return found if found is not None and two_levels(level, moved) is not None else None
+    loads = [placed(asked["block"], asked[name], of.blocks) for name in ("n", "bytes")]
+    if of.of_flushes:
+        every = np.maximum(1.0, np.bincount(block, count, of.blocks))
+        loads += [
+            np.bincount(block, count * data[name].astype(np.float64), of.blocks) / every
+            for name in ("written", "writes")
+        ]
+    return two_levels(level, *loads)
 
 
-def _otherwise(context: Context, survey: Survey, device: str, blocks: int, levels: TwoLevels) -> str:
+def _otherwise(context: Context, survey: Survey, of: _Requests, levels: TwoLevels) -> str:
     """What else would explain the windows; nothing if nothing would."""
-    begin, end = _moments(survey, blocks, levels)
-    usual_ns = float(np.median([s.own_median_ns for s in survey.select(device)]))
+    device = of.device
+    begin, end = _moments(survey, of.blocks, levels)
+    strata = survey.select(device, "flush" if of.of_flushes else None)
+    usual_ns = float(np.median([s.own_median_ns for s in strata]))
     if device.startswith(SOFTWARE_DEVICES) and (levels.ratio - 1) * usual_ns < ORDINARY_WAIT_NS:
         return "the threads that serve it need a CPU, and none may have been free"
     steal = steal_of(context.case, survey)
@@ -106,11 +165,14 @@ def _otherwise(context: Context, survey: Survey, device: str, blocks: int, level
         return "it then takes requests at a fixed pace, which is a limit"
     change = float(np.log(levels.ratio))
     # Where operations are due at times of their own, and no more of them came, more is in flight because each takes longer.
-    if not context.keeps_rate and not _holds(context, survey, device, blocks, levels, DEPTH_CLASS, change):
+    if not context.keeps_rate and not _holds(context, survey, of, levels, DEPTH_CLASS, change):
         return "more was in flight there then"
-    if not _holds(context, survey, device, blocks, levels, _place(survey, device), change):
+    if of.of_flushes:
+        # They have no place.
+        return ""
+    if not _holds(context, survey, of, levels, _place(survey, device), change):
         return "the requests went to other places of it then"
-    if not _same_order(context, survey, device, blocks, levels):
+    if not _same_order(context, survey, of, levels):
         return "the requests came in another order of places then"
     return ""
 
@@ -127,18 +189,18 @@ def _place(survey: Survey, device: str) -> str:
 
 
 def _holds(
-    context: Context, survey: Survey, device: str, blocks: int, levels: TwoLevels, by: str, change: float
+    context: Context, survey: Survey, of: _Requests, levels: TwoLevels, by: str, change: float
 ) -> bool:
     """Whether requests of the same kind, size and `by` take longer in the windows, too."""
     data = context.case.arrays(
-        f"""SELECT op, {SIZE_CLASS} AS size_class, {by} AS of, {_is_high(survey, blocks, levels)} AS high, avg(ln(greatest(device_ns, 1))) AS v, count(*) AS n
-FROM measured WHERE {_where(survey, device)} AND {_TIMED} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
+        f"""SELECT {of.alike} AS size_class, {by} AS of, {_is_high(survey, of.blocks, levels)} AS high, avg(ln(greatest(device_ns, 1))) AS v, count(*) AS n
+FROM {of.rows} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     )
     cells: dict[tuple[str, str, str], dict[bool, tuple[float, float]]] = {}
-    for op, size, of, high, value, count in zip(
+    for op, size, among, high, value, count in zip(
         *(data[name] for name in ("op", "size_class", "of", "high", "v", "n")), strict=True
     ):
-        cells.setdefault((str(op), str(size), str(of)), {})[bool(high)] = (float(value), float(count))
+        cells.setdefault((str(op), str(size), str(among)), {})[bool(high)] = (float(value), float(count))
     slow = sum(cell[True][1] for cell in cells.values() if True in cell)
     shared = [
         (cell[True][0] - cell[False][0], cell[True][1])
@@ -151,12 +213,12 @@ FROM measured WHERE {_where(survey, device)} AND {_TIMED} GROUP BY 1, 2, 3, 4 OR
     return sum(longer * count for longer, count in shared) >= AT_TIMES_KEPT_MIN * change * weight
 
 
-def _same_order(context: Context, survey: Survey, device: str, blocks: int, levels: TwoLevels) -> bool:
+def _same_order(context: Context, survey: Survey, of: _Requests, levels: TwoLevels) -> bool:
     """Whether about as many requests follow the one before them on the device in the windows as between them."""
     rows = context.case.rows(
         f"""SELECT high, avg(CASE WHEN offset_bytes = follows THEN 1.0 ELSE 0.0 END) AS part FROM (
-  SELECT {_is_high(survey, blocks, levels)} AS high, offset_bytes, lag(offset_bytes + size_bytes) OVER (PARTITION BY op ORDER BY start_ns, op_id) AS follows
-  FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND {_TIMED}) AS ordered GROUP BY 1"""
+  SELECT {_is_high(survey, of.blocks, levels)} AS high, offset_bytes, lag(offset_bytes + size_bytes) OVER (PARTITION BY op ORDER BY start_ns, op_id) AS follows
+  FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(of.device)} AND {of.timed}) AS ordered GROUP BY 1"""
     )
     parts = [float(row["part"] or 0) for row in rows]
     return max(parts) - min(parts) < AT_TIMES_ORDER_MAX
@@ -171,22 +233,34 @@ def _moments(survey: Survey, blocks: int, levels: TwoLevels) -> tuple[Ints, Ints
     return begin, end
 
 
-def _candidate(context: Context, survey: Survey, device: str, blocks: int, levels: TwoLevels) -> Candidate:
-    begin, end = _moments(survey, blocks, levels)
-    is_high = _is_high(survey, blocks, levels)
-    where = f"layer = '{survey.layer}' AND device = {quoted(device)} AND {_TIMED}"
+def _candidate(context: Context, survey: Survey, of: _Requests, levels: TwoLevels) -> Candidate:
+    device = of.device
+    begin, end = _moments(survey, of.blocks, levels)
+    is_high = _is_high(survey, of.blocks, levels)
+    where = f"layer = '{survey.layer}' AND device = {quoted(device)} AND {of.timed}"
     lost_sql = f"SELECT op_id, {1.0 - 1.0 / levels.ratio!r} * device_ns AS lost_ns FROM measured WHERE {where} AND {is_high}"
     share, worse = share_lost(context, survey, lost_sql)
     share = min(1.0, share)
+    what = (
+        f"Flushes of {device} take {words.significant(levels.ratio)} times as long"
+        if of.of_flushes
+        else f"{device} takes {words.significant(levels.ratio)} times as long for {of.said}"
+    )
+    more = (
+        "with no more written before each, and no more to do beside them."
+        if of.of_flushes
+        else "and had no more to do."
+    )
+    cost = f" That is {words.percent(share)} of all latency." if of.of_flushes else ""
     claim = (
-        f"{device} takes {words.significant(levels.ratio)} times as long for requests of the same kind and size in "
+        f"{what} in "
         f"{words.things(len(begin), 'window')} of {words.duration(float(np.median(end - begin)))} "
-        f"({words.percent(float((end - begin).sum()) / survey.span_ns)} of the time) as between them, and had no more to do."
+        f"({words.percent(float((end - begin).sum()) / survey.span_ns)} of the time) as between them, {more}{cost}"
     )
     return Candidate(
         culprit=Culprit("device", device),
         claim=claim,
-        baseline="the same device between these windows, requests of the same kind and size",
+        baseline=f"the same device between these windows, {of.said}",
         effect=Effect("time in the device", levels.ratio, "x between", levels.low_ratio, levels.high_ratio),
         share_of_excess=share,
         share_of_latency=share,

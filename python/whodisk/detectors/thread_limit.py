@@ -11,6 +11,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.cpu_holders import hogs_of, told_crowd
+from whodisk.detectors.flush_levels import FlushLevels, flush_levels
 from whodisk.detectors.thresholds import (
     ASLEEP_BESIDES_MIN,
     BEHIND_SYNC_TOLD,
@@ -438,11 +439,14 @@ class _Flushing:
     device: str
     share: float
     each_ns: float
+    #: Where that changed at one moment.
+    levels: FlushLevels | None = None
 
     @property
     def said(self) -> str:
         """As the end of a sentence."""
-        return f"; for {words.percent(self.share)} of it {self.device} flushed its cache, {words.duration(self.each_ns)} a flush"
+        each = self.levels.said if self.levels else f"{words.duration(self.each_ns)} a flush"
+        return f"; for {words.percent(self.share)} of it {self.device} flushed its cache, {each}"
 
 
 def _held_by(context: Context, ops: tuple[str, ...], flushing: _Flushing | None) -> str:
@@ -499,7 +503,7 @@ WHERE device = {quoted(device)} AND op = 'flush' AND device_ns IS NOT NULL
     if share < BEHIND_SYNC_TOLD:
         return None
     each_ns = float((flush_end_ns - flush_begin_ns).mean())
-    return _Flushing(device, share, each_ns)
+    return _Flushing(device, share, each_ns, flush_levels(context, device))
 
 
 def _requests_each(context: Context, program: Program) -> float | None:

@@ -32,11 +32,11 @@ class LevelChange:
     p_value: float
 
 
-def level_change(log_time: Floats, load: Floats) -> LevelChange | None:
+def level_change(log_time: Floats, *loads: Floats) -> LevelChange | None:
     """The one moment from which on `log_time` (a mean log per block of time, NaN where nothing was) is higher, to the end; None if there is none.
 
     Two levels tell nearly everything: neither rises by itself, nearly all of the difference lies at the moment, and no more was asked for afterwards
-    (`load`, per block). One change is one piece of evidence, however many blocks it has: the test says how unlikely it is that the best of all
+    (`loads`, each per block). One change is one piece of evidence, however many blocks it has: the test says how unlikely it is that the best of all
     splits of exchangeable blocks is as good, and what it cannot know, whether blocks follow each other, the shape has to tell (decision 0320).
     """
     known = np.flatnonzero(np.isfinite(log_time))
@@ -57,9 +57,10 @@ def level_change(log_time: Floats, load: Floats) -> LevelChange | None:
     apart = float(np.quantile(after, 0.05) - np.quantile(before, 0.95))
     if min(near, stays) < LEVEL_SHARP_MIN * change or noise > LEVEL_NOISE_MAX * change or apart <= 0:
         return None
-    asked_before, asked_after = load[known][:at].mean(), load[known][at:].mean()
-    if asked_after > LEVEL_LOAD_MAX * asked_before:
-        return None
+    for load in loads:
+        asked_before, asked_after = load[known][:at].mean(), load[known][at:].mean()
+        if asked_after > LEVEL_LOAD_MAX * asked_before:
+            return None
     low, high = bootstrap_log_ratio(before, after)
     return LevelChange(int(known[at]), float(np.exp(change)), low, high, _p_value(values))
 

@@ -32,6 +32,8 @@ def _octave(column: str) -> str:
 
 SIZE_CLASS = _octave("size_bytes")
 DEPTH_CLASS = _octave("queue_depth")
+#: Of what was written before a flush (`flush_work`).
+WRITTEN_CLASS = _octave("written_bytes")
 
 
 def bin_sql(time: str) -> str:

@@ -35,11 +35,11 @@ class TwoLevels:
     p_value: float
 
 
-def two_levels(log_time: Floats, load: Floats) -> TwoLevels | None:
+def two_levels(log_time: Floats, *loads: Floats) -> TwoLevels | None:
     """The two levels of `log_time` (a mean log per block of time, NaN where nothing was); None if there are none.
 
     Levels are far apart against how much each varies, hardly a block lies between them but where one turns into the other, and the higher one
-    comes back, each time for several blocks. No more is asked for there (`load`, per block). The test is Wald's and Wolfowitz's of runs: blocks that
+    comes back, each time for several blocks. No more is asked for there (`loads`, each per block). The test is Wald's and Wolfowitz's of runs: blocks that
     are slow independently of each other do not lie together in so few windows. What it cannot know, why they lie together, the caller has to ask.
     """
     known = np.isfinite(log_time)
@@ -60,7 +60,7 @@ def two_levels(log_time: Floats, load: Floats) -> TwoLevels | None:
         return None
     if max(_spread(of_high), _spread(of_low)) > LEVEL_NOISE_MAX * change:
         return None
-    if load[known & high].mean() > LEVEL_LOAD_MAX * load[known & ~high].mean():
+    if any(load[known & high].mean() > LEVEL_LOAD_MAX * load[known & ~high].mean() for load in loads):
         return None
     low_ratio, high_ratio = _interval(log_time, begin, end)
     return TwoLevels(begin, end, high, float(np.exp(change)), low_ratio, high_ratio, _runs_p(high[known]))
