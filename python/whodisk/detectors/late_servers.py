@@ -14,6 +14,7 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.cpu_names import said_of
 from whodisk.evidence.late_servers import LateServers, late_servers
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.serving_waits import serving_of
@@ -79,7 +80,7 @@ def _candidate(context: Context, device: str, late: LateServers, explains: Bools
     return of_time_lost(
         held,
         culprit=Culprit("process", late.who, "stage:runqueue"),
-        claim=f"Who serves {device} was ready to run but had no CPU: {late.who} had it. That is {words.percent(held.share)} of the time of all operations "
+        claim=f"Who serves {device} was ready to run but had no CPU: {said_of(context.case, late.who)} had it. That is {words.percent(held.share)} of the time of all operations "
         f"({held.times}), which they spent at {device}.",
         baseline="the same operations without the time in which their device's servers had no CPU",
         metric="part of the operations' time",
