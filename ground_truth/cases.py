@@ -586,7 +586,7 @@ TRUTHS: dict[str, Truth] = {
         "late_servers", True, servers.starved_server, status="slow", kind="process", name="hog"
     ),
     "starved_journal": Truth(
-        "outliers", True, servers.starved_journal, status="slow", kind="process", name="hog"
+        "late_servers", True, servers.starved_journal, status="slow", kind="process", name="hog"
     ),
     "slow_beside_its_journal": Truth(
         "outliers", False, servers.slow_beside_its_journal, status="slow", kind="stage", name="fs"

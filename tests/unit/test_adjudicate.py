@@ -138,6 +138,35 @@ def test_what_one_episode_made_large_has_nothing_in_common(
         assert "too few to tell" in corrected.told[0]
 
 
+@pytest.mark.parametrize(
+    ("low", "p99_ms", "accepted"), [(0.0, 10.0, False), (0.01, 10.0, True), (0.0, 5.0, True)]
+)
+def test_what_may_cost_nothing_and_leaves_the_tail_as_it_is_accuses_nobody(
+    context: Context, monkeypatch: pytest.MonkeyPatch, low: float, p99_ms: float, accepted: bool
+) -> None:
+    """A stage was accused of 0 to 10 % of all latency, with a 99th percentile of 11.2 ms with it and 11.1 without."""
+    made = {"p99": {"with": 10.2e6, "without": p99_ms * 1e6}}
+    effect = Effect("part of all latency", 0.051, "1", low, 0.103)
+    left: list[int] = []
+
+    def first(given: Context) -> Result:
+        claim = candidate(
+            given, "stage", 1e-9, slice(None), effect=effect, share_of_latency=0.051, worse=made
+        )
+        return Result(candidates=[claim])
+
+    def second(given: Context) -> Result:
+        left.append(int((~given.explained).sum()))
+        return Result()
+
+    monkeypatch.setattr(adjudicate, "DETECTORS", (detector("first", first), detector("second", second)))
+    judged = adjudicate.adjudicate(context)
+    assert bool(judged.findings) is accepted
+    # What accuses nobody hides nothing from others.
+    assert left[-1] == (0 if accepted else len(context.slow))
+    assert accepted or "enough to accuse, but it varies too much over time" in judged.minor[0]
+
+
 def test_what_was_measured_of_all_operations_needs_no_test(context: Context) -> None:
     measured = candidate(context, "seen", 0.0, slice(0, 3), basis="measured", summed=True)
     corrected = adjudicate.correct(context, [("first", measured)], tested=[0.9] * 50)

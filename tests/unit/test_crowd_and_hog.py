@@ -14,10 +14,18 @@ OPERATIONS, THREADS, US, MS = 4000, 4, 1_000, 1_000_000
 OWN_PID, SHELL_PID, OTHER_PID = 4300, 4299, 77
 
 
-def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms: float = 1.0) -> Path:
+def crowd(
+    path: Path,
+    others: float,
+    cause_pid: int,
+    reads: bool = False,
+    own_ms: float = 1.0,
+    name: str = "other",
+    sleeps_in: str = "io",
+) -> Path:
     """Four threads that sync; in a third of the syncs an own thread has the CPU for 1 ms, in a part of them somebody else for 3 ms.
 
-    `reads`: somebody else reads from the same disk. `own_ms`: what an own thread takes in five of the syncs.
+    `reads`: somebody else, called `name`, reads from the same disk, and sleeps for it there. `own_ms`: what an own thread takes in five of the syncs.
     """
     rng = np.random.default_rng(29)
     tid = 5000 + np.arange(OPERATIONS) % THREADS
@@ -43,7 +51,7 @@ def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms
             "start_ns": int(begin[number] + 10 * US),
             "duration_ns": int(wait_ns[number]),
             "state": "runnable",
-            "cause": "db" if own[number] else "other",
+            "cause": "db" if own[number] else name,
             "cause_pid": OWN_PID if own[number] else cause_pid,
         }
         for number in np.flatnonzero(wait_ns)
@@ -64,20 +72,20 @@ def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms
         "device": "nvme0n1",
         "tid": cause_pid,
         "pid": cause_pid,
-        "comm": "other",
+        "comm": name,
         "queue_ns": 5 * US,
         "device_ns": 95 * US,
     }
     if reads:
         # Whoever makes requests, or sleeps for them, is recorded with its waits.
-        reader: dict[str, object] = {"tid": cause_pid, "pid": cause_pid, "comm": "other", "start_ns": 3 * MS}
+        reader: dict[str, object] = {"tid": cause_pid, "pid": cause_pid, "comm": name, "start_ns": 3 * MS}
         waits.append(
             {
                 **waits[0],
                 **reader,
                 "duration_ns": 90 * US,
                 "state": "blocked",
-                "cause": "io",
+                "cause": sleeps_in,
                 "cause_pid": None,
             }
         )
@@ -131,3 +139,18 @@ def test_a_long_turn_of_an_own_thread_accuses_nobody(tmp_path: Path) -> None:
     verdict = solve(crowd(tmp_path / "case", 0, OTHER_PID, own_ms=14))
     assert not verdict.findings, verdict.summary
     assert any("That is a thread of the same program" in line for line in verdict.minor), verdict.minor
+
+
+def test_who_reads_and_made_no_calls_is_another_program_whatever_its_name(tmp_path: Path) -> None:
+    verdict = solve(crowd(tmp_path / "case", 0.15, OTHER_PID, reads=True, name="db"))
+    accused = [(f.culprit.kind, f.culprit.name) for f in verdict.findings]
+    assert accused == [("process", f"db (process {OTHER_PID})")], verdict.summary
+
+
+def test_a_sleep_for_a_page_is_one_for_io(tmp_path: Path) -> None:
+    """A program that page faults read from disk is no descendant of the command, though it makes no request of its own."""
+    path = crowd(tmp_path / "case", 0.15, OTHER_PID, reads=True, sleeps_in="folio_wait_bit_common")
+    for part in (path / "ops" / "layer=block").glob("*.parquet"):
+        part.unlink()
+    verdict = solve(path)
+    assert [(f.culprit.kind, f.culprit.name) for f in verdict.findings] == [("process", "other")]

@@ -33,7 +33,7 @@ from whodisk.evidence.worse import worse
 from whodisk.findings import Caveat, Cleared, Finding
 from whodisk.statistics.stats import Bools, benjamini_hochberg
 from whodisk.verdict.causes import merge, was_there
-from whodisk.verdict.slowest import is_slow
+from whodisk.verdict.slowest import is_slow, makes_worse
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,10 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     accused = [
         c
         for name, c, q_value in judged
-        if c.large and _holds(c, q_value) and _weighs(context, c, _finding(context, name, c, q_value))
+        if c.large
+        and _holds(c, q_value)
+        and not _may_cost_nothing(context, c)
+        and _weighs(context, c, _finding(context, name, c, q_value))
     ]
     for name, candidate, q_value in judged:
         # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, nor one beside what
@@ -219,7 +222,9 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         )
         large = candidate.large or reason
         finding = (
-            _finding(context, name, candidate, q_value) if large and _holds(candidate, q_value) else None
+            _finding(context, name, candidate, q_value)
+            if large and _holds(candidate, q_value) and not _may_cost_nothing(context, candidate)
+            else None
         )
         if finding is not None and (reason or _weighs(context, candidate, finding)):
             accepted.append((candidate, _proven(context, finding)))
@@ -236,12 +241,27 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         [(c, _proven(context, _finding(context, name, c, None))) for name, c in untold],
         told,
         explained,
-        {_key(name, c) for name, c, q_value in judged if _holds(c, q_value)},
+        {
+            _key(name, c)
+            for name, c, q_value in judged
+            if _holds(c, q_value) and not _may_cost_nothing(context, c)
+        },
         max(
             (c.share_of_latency for _, c, q_value in judged if c.large and not _holds(c, q_value)),
             default=0.0,
         ),
     )
+
+
+def _may_cost_nothing(context: Context, candidate: Candidate) -> bool:
+    """Whether the interval of what an inferred claim costs includes nothing, and it makes neither the 99th percentile nor the throughput worse, as far as is known:
+    a few of its operations are most of it then."""
+    if candidate.basis == "measured" or candidate.effect.low is None or candidate.effect.low > 0:
+        return False
+    if (candidate.p99_ratio or 0.0) >= 1 + WORSE_MIN:
+        return False
+    made = candidate.worse or _worse(context, candidate)
+    return "p99" in made and not makes_worse(made)
 
 
 def _weighs(context: Context, candidate: Candidate, finding: Finding) -> bool:

@@ -150,7 +150,12 @@ def is_slow(finding: Finding) -> bool:
     """Whether a measured finding makes more than outliers."""
     if finding.share_of_latency >= SHARE_OF_LATENCY_MIN:
         return True
-    p99, throughput = finding.worse.get("p99"), finding.worse.get("throughput")
+    return makes_worse(finding.worse)
+
+
+def makes_worse(made: dict[str, dict[str, float]]) -> bool:
+    """Whether what a claim makes worse (`Finding.worse`) is the 99th percentile or the throughput."""
+    p99, throughput = made.get("p99"), made.get("throughput")
     slower = p99 is not None and p99["with"] >= (1 + WORSE_MIN) * p99["without"]
     fewer = throughput is not None and throughput["without"] >= (1 + WORSE_MIN) * throughput["with"]
     return slower or fewer

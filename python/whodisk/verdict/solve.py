@@ -17,6 +17,7 @@ from whodisk.detectors.thresholds import (
     VERDICT_OPERATIONS_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.cpu_names import name_holders
 from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
@@ -87,6 +88,7 @@ def _with_end(verdict: Verdict, ended: str) -> Verdict:
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
+    name_holders(case)
     incomplete = missing_layers(case)
     missing = [of for of in incomplete if of.is_too_much]
     # Of a log that lacks ends, those that are there say something all the same.
