@@ -35,14 +35,17 @@ def waiting(path: Path, who: str, cause: str = "wb_wait_for_completion") -> Path
         "pid": DB,
         "tid": DB,
     }
-    written = begin + np.arange(300) * 10 * MS + MS // 2
+    rng = np.random.default_rng(3)
+    took = (9 * MS * np.exp(rng.normal(0, 0.5, 300))).astype(np.int64)
+    took = (took * (2_950 * MS / took.sum())).astype(np.int64)
+    written = begin + MS // 2 + np.cumsum(took) - took
     block = {
         "op_id": BLOCK_ID_BASE | np.arange(len(written)),
         "start_ns": written,
-        "latency_ns": 9 * MS,
-        "device_ns": 9 * MS,
+        "latency_ns": took,
+        "device_ns": took,
         "op": "write",
-        "size_bytes": 1 << 20,
+        "size_bytes": rng.choice([64 << 10, 256 << 10, 1 << 20], 300),
         "device": "sda",
         "comm": "kworker/u8:2",
         "pid": FLUSHER,
