@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.synth import write_case
-from whodisk.evidence.cpu_names import name_holders, said_of
+from whodisk.evidence.cpu_names import name_holders
 from whodisk.reading.views import Case
 
 MS, WAITER = 1_000_000, 4300
@@ -13,9 +13,7 @@ MS, WAITER = 1_000_000, 4300
 Held = tuple[int, str, float, float]
 
 
-def called(
-    path: Path, held: list[Held], processes: dict[str, str] | None = None
-) -> tuple[dict[int, set[str]], Case]:
+def called(path: Path, held: list[Held], processes: dict[str, str] | None = None) -> dict[int, set[str]]:
     """Process -> what the view `waits` calls it."""
     waits = [
         {
@@ -39,7 +37,7 @@ def called(
     found: dict[int, set[str]] = {}
     for row in case.rows("SELECT cause_pid, cause FROM waits WHERE state = 'runnable'"):
         found.setdefault(int(row["cause_pid"] or 0), set()).add(str(row["cause"]))
-    return found, case
+    return found
 
 
 #: It is called timeout and taskset, and then executes md5sum, which keeps the CPU.
@@ -52,47 +50,14 @@ CHAIN: list[Held] = [
 
 
 def test_a_process_is_called_by_the_last_program_that_it_executed(tmp_path: Path) -> None:
-    found, _ = called(tmp_path / "x", CHAIN)
+    found = called(tmp_path / "x", CHAIN)
     assert found == {90: {"md5sum"}}
 
 
 def test_threads_of_a_process_keep_their_names(tmp_path: Path) -> None:
     at_the_same_time = [(77, f"GC Thread#{number % 2}", number * 10.0, 9.0) for number in range(6)]
-    found, _ = called(tmp_path / "x", at_the_same_time)
+    found = called(tmp_path / "x", at_the_same_time)
     assert found == {77: {"GC Thread#0", "GC Thread#1"}}
     one_after_the_other = [(77, "java", 0.0, 20.0), (77, "GC Thread#0", 30.0, 20.0)]
-    found, _ = called(tmp_path / "y", one_after_the_other, {"77": "java"})
+    found = called(tmp_path / "y", one_after_the_other, {"77": "java"})
     assert found == {77: {"java", "GC Thread#0"}}
-
-
-def test_who_keeps_the_cpu_from_its_start_on_is_what_others_like_it_became(tmp_path: Path) -> None:
-    """Nobody sees what a process executes while it has the CPU."""
-    found, case = called(tmp_path / "x", [*CHAIN, (91, "taskset", 500, 300), (92, "timeout", 900, 300)])
-    assert found == {90: {"md5sum"}, 91: {"md5sum"}, 92: {"md5sum"}}
-    assert said_of(case, "md5sum") == "md5sum (started as taskset and timeout)"
-    assert said_of(case, "db") == "db"
-
-
-def test_who_has_the_cpu_again_under_its_name_is_called_so(tmp_path: Path) -> None:
-    """A shell that computes for itself, beside one that started a program; another process had its CPU in between."""
-    shell: list[Held] = [(91, "bash", 500, 100), (95, "cat", 600, 1), (91, "bash", 610, 100)]
-    found, _ = called(
-        tmp_path / "x", [(90, "bash", 0, 1), (90, "md5sum", 4, 300), *shell, (92, "bash", 900, 50)]
-    )
-    assert (found[90], found[91], found[92]) == ({"md5sum"}, {"bash"}, {"bash"})
-
-
-def test_who_may_have_become_one_or_the_other_keeps_its_name(tmp_path: Path) -> None:
-    other: list[Held] = [(93, "taskset", 400, 1), (93, "gzip", 402, 50)]
-    found, _ = called(tmp_path / "x", [*CHAIN, *other, (91, "taskset", 500, 300)])
-    assert (found[90], found[93], found[91]) == ({"md5sum"}, {"gzip"}, {"taskset"})
-
-
-def test_short_turns_say_nothing_of_who_keeps_a_cpu(tmp_path: Path) -> None:
-    """A program that starts others, each for a moment, and keeps a CPU itself."""
-    started: list[Held] = [
-        (number, name, number * 10.0, 6.0) for number in (50, 51) for name in ("python", "git")
-    ]
-    started = [(pid, name, begin + 6 * (name == "git"), length) for pid, name, begin, length in started]
-    found, _ = called(tmp_path / "x", [*started, (91, "python", 900, 300)])
-    assert (found[50], found[91]) == ({"git"}, {"python"})

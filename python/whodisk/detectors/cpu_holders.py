@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from whodisk import words
 from whodisk.detectors.thresholds import CROWD_TOLD, HOG_SHARE_MIN, HOLDERS_MAX, ONE_HOG_MIN
 from whodisk.evidence.context import Context
-from whodisk.evidence.cpu_names import said_of
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.surroundings import IDLE
@@ -42,8 +41,6 @@ class Hog:
     more: int
     #: The recording was limited to one program: what is not its own was not recorded with it.
     beside_recorded: bool
-    #: What it is called in a sentence, where nothing else is to be told of its process.
-    said: str
 
     @property
     def name(self) -> str:
@@ -56,9 +53,7 @@ class Hog:
     @property
     def told(self) -> str:
         """The same in a sentence."""
-        if self.namesake is None:
-            return self.said
-        if not self.beside_recorded:
+        if self.namesake is None or not self.beside_recorded:
             return self.name
         return f"{self.name[:-1]}, not the recorded one)"
 
@@ -134,7 +129,6 @@ def _hog(
         namesake=int(pids[0]) if pids and not own and name in context.own_programs[0] else None,
         more=len(pids) - 1,
         beside_recorded=bool(context.case.meta.get("command") or context.case.meta.get("scope")),
-        said=said_of(context.case, name),
     )
 
 

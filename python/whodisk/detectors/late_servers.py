@@ -20,7 +20,6 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.cpu_names import said_of
 from whodisk.evidence.late_servers import LateServers, file_system_sql, late_servers
 from whodisk.evidence.late_threads import FS
 from whodisk.evidence.recorder import is_recorder
@@ -218,7 +217,7 @@ def _candidate(context: Context, place: _Place, late: LateServers, explains: Boo
 def _names(context: Context, late: LateServers) -> tuple[str, str]:
     """What who had the CPU is called as a culprit and in a sentence: one that has the judged program's name with its process."""
     if late.who not in context.own_programs[0] or not late.pids:
-        return late.who, said_of(context.case, late.who)
+        return late.who, late.who
     more = f" and {len(late.pids) - 1} more" if len(late.pids) > 1 else ""
     of_one = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
     name = f"{late.who} (process {late.pids[0]}{more}"

@@ -271,8 +271,6 @@ class Case:
         #: Views of `add_view`, and the query of each whose rows lie in the table `kept_<name>`; empty where there is none yet.
         self._added: dict[str, str] = {}
         self.behind_flushes = False
-        #: Program -> what some of its processes were called when they took a CPU that others waited for (`whodisk.evidence.cpu_names`).
-        self.called: dict[str, tuple[str, ...]] = {}
         #: Whether operations are counted from their submit on (`count_from_submit`).
         self.counts_from_submit = False
         self.views = self._views()

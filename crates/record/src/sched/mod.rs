@@ -64,6 +64,7 @@ const SCOPE: &str = "threads that submit I/O and never sleep for it";
 const DESCENDANTS: &str = "waits of the command's descendants before their first I/O";
 const LOCKS: &str = "locks that threads wait for";
 const WAKERS: &str = "who wakes threads that slept";
+const NAMES: &str = "the last program of a process that keeps its CPU while it executes several";
 const SERVING: &str = "waits for a CPU of the kernel's workers that serve devices";
 
 /// Ends before begins: a thread comes into scope last.
@@ -76,6 +77,7 @@ pub const HOOKS: Hooks = &[
     ("contention_end", Need::Fact(LOCKS)),
     ("contention_begin", Need::Fact(LOCKS)),
     ("sched_process_fork", Need::Fact(DESCENDANTS)),
+    ("sched_process_exec", Need::Fact(NAMES)),
     ("io_uring_cqring_wait", Need::Fact(SCOPE)),
     ("block_bio_queue", Need::Fact(SCOPE)),
     ("block_rq_complete", Need::Fact(SERVING)),

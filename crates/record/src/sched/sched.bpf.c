@@ -635,6 +635,18 @@ int BPF_PROG(sched_process_fork, task_t *parent, task_t *child)
 	return 0;
 }
 
+// Who executes a program is called as that from then on, though it has had its CPU for longer.
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, task_t *task)
+{
+	struct cpu_runs *cpu = this_cpu();
+	struct run *run = &cpu->runs[(cpu->next - 1) & (RUNS - 1)];
+
+	if (run->pid == task->tgid)
+		set_comm(run->comm, task);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, task_t *task)
 {

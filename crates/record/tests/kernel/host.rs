@@ -269,6 +269,42 @@ fn who_ends_a_sleep_is_seen_and_an_interrupt_is_nobody() {
     );
 }
 
+/// Runs a program on CPU 0 ahead of all others there, to its end.
+fn run_ahead(command: &mut Command) {
+    // SAFETY: two system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut cpus);
+            libc::sched_setaffinity(0, size_of_val(&cpus), &cpus);
+            let priority = libc::sched_param { sched_priority: 10 };
+            libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority);
+            Ok(())
+        })
+    };
+    assert!(command.status().unwrap().success());
+}
+
+/// A process keeps its CPU while it executes one program after the other, and nobody else gets it in between.
+#[test]
+fn who_has_the_cpu_is_called_by_the_program_that_it_executed_last() {
+    require_kernel!();
+    let child = Guarded::spawn("sh", &["-c", "while :; do :; done"]);
+    child.pin(0);
+    let seen = record("sched", Some(&child.0), || {
+        child.wait_for_runs(3);
+        let copy = "exec nice -n 0 dd if=/dev/zero of=/dev/null bs=1M count=3000 status=none";
+        run_ahead(Command::new("sh").args(["-c", copy]));
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let waits = of_state(&seen, child.pid(), &[SchedState::Preempted, SchedState::Woken]);
+    let longest = waits
+        .iter()
+        .max_by_key(|row| row.end_ns.saturating_sub(row.start_ns));
+    let by = longest.map(|row| row.by).unwrap();
+    assert!(by.starts_with(b"dd\0"), "{waits:?}");
+}
+
 #[test]
 fn a_hog_of_higher_priority_is_named_and_the_delay_is_the_kernels() {
     require_kernel!();
@@ -281,19 +317,7 @@ fn a_hog_of_higher_priority_is_named_and_the_delay_is_the_kernels() {
         let before = child.run_delay_ns();
         let mut command = Command::new("sh");
         command.args(["-c", hog]);
-        // SAFETY: two system calls between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                let mut cpus: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(0, &mut cpus);
-                libc::sched_setaffinity(0, size_of_val(&cpus), &cpus);
-                let priority = libc::sched_param { sched_priority: 10 };
-                libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority);
-                Ok(())
-            })
-        };
-        let status = command.status().unwrap();
-        assert!(status.success());
+        run_ahead(&mut command);
         std::thread::sleep(Duration::from_millis(20));
         delay_ns = child.run_delay_ns() - before;
     });
