@@ -54,6 +54,8 @@ STAGES = (
 
 #: Flag of operations that writeback throttling held back, or requests of theirs.
 WBT = 512
+#: Where the kernel leaves a thread that has ended.
+ENDED = "do_task_dead"
 #: Its time counts as waiting in the queue: it lets a request go as the device ends earlier ones, so nobody set a limit.
 _WBT_IS_QUEUE = {
     "throttle_ns": f"CASE WHEN coalesce(flags, 0) & {WBT} > 0 THEN 0 ELSE throttle_ns END",
@@ -741,6 +743,11 @@ FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
         views["open_ops"] = "SELECT * FROM ops WHERE open"
         for name, columns in TABLES.items():
             views[name] = self._table(name, name, columns, None)
+        if "cause" in self.columns.get("waits", frozenset()):
+            # A thread that has ended waits for nothing, whoever has yet to take note of it.
+            views["waits"] = (
+                f"SELECT * FROM ({views['waits']}) AS recorded WHERE cause IS DISTINCT FROM '{ENDED}'"
+            )
         views["measured_prefetch"] = f"SELECT * FROM prefetch WHERE {self._phases(mostly_within)}"
         views["recorded_links"] = "SELECT * FROM links"
         views["latency_histogram"] = _HISTOGRAM
