@@ -94,7 +94,7 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
         read=float(read["bytes"] or 0),
         drops=round(sums["drops"]),
         first_drop_ns=float(dropped[0]) if dropped else float("inf"),
-        group=_group_at_its_limit(context, sums["refaulted"]),
+        group=_group_at_its_limit(context),
     )
 
 
@@ -103,16 +103,26 @@ def _grown_sql(series: str) -> str:
     return f"value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY {series} ORDER BY time_ns), time_ns - 1000000000)) / 1e9"
 
 
-def _group_at_its_limit(context: Context, refaulted: float) -> Group | None:
-    """Of nested groups it is the tightest one that is full: what is counted for it is counted for those above it, too."""
+#: The samples of one look at the machine lie this close together.
+_ONE_LOOK_NS = 100_000_000
+
+
+def _group_at_its_limit(context: Context) -> Group | None:
+    """Of nested groups it is the tightest one that is full: what is counted for it is counted for those above it, too.
+
+    A group whose limit was set in the middle of the recording is known from then on: it is compared with what the host read again since.
+    """
     survey = context.survey
     groups = context.case.rows(
-        f"""SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') AS most, max(value) FILTER (metric = 'memory_used_bytes') AS used,
-  sum(value) FILTER (metric = 'refaulted_file_bytes_per_s') AS refaulted
-FROM (SELECT subject, metric, CASE WHEN metric = 'refaulted_file_bytes_per_s'
-    THEN {_grown_sql("subject, metric")} ELSE value END AS value
-  FROM series WHERE kind = 'cgroup' AND metric IN ('memory_limit_bytes', 'memory_used_bytes', 'refaulted_file_bytes_per_s')
-    AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000}) AS sampled
-GROUP BY 1 HAVING used >= {GROUP_FULL_MIN} * most AND refaulted > 0 AND refaulted >= {REFAULTED_MIN} * {refaulted!r} ORDER BY 2, 1 LIMIT 1"""
+        f"""WITH sampled AS (SELECT kind, subject, metric, time_ns, CASE WHEN metric = 'refaulted_file_bytes_per_s'
+    THEN {_grown_sql("kind, subject, metric")} ELSE value END AS value
+  FROM series WHERE kind IN ('cgroup', 'host') AND metric IN ('memory_limit_bytes', 'memory_used_bytes', 'refaulted_file_bytes_per_s')
+    AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000}),
+of_groups AS (SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') AS most, max(value) FILTER (metric = 'memory_used_bytes') AS used,
+    sum(value) FILTER (metric = 'refaulted_file_bytes_per_s') AS refaulted, min(time_ns) FILTER (metric = 'refaulted_file_bytes_per_s') AS first_ns
+  FROM sampled WHERE kind = 'cgroup' GROUP BY 1)
+SELECT subject, most FROM of_groups WHERE used >= {GROUP_FULL_MIN} * most AND refaulted > 0 AND refaulted >= {REFAULTED_MIN} * (
+  SELECT coalesce(sum(value), 0) FROM sampled WHERE kind = 'host' AND metric = 'refaulted_file_bytes_per_s' AND time_ns >= first_ns - {_ONE_LOOK_NS})
+ORDER BY 2, 1 LIMIT 1"""
     )
     return Group(str(groups[0]["subject"]), float(groups[0]["most"] or 0)) if groups else None
