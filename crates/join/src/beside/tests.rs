@@ -146,7 +146,15 @@ fn waits_of_scheduler_and_writeback() {
             (7, 10, 2, WaitState::Blocked, Some("dirty throttling"), None, None),
             (7, 20, 10, WaitState::Runnable, Some("hog"), Some(99), None),
             (8, 41, 1, WaitState::Throttled, Some("io"), None, None),
-            (8, 50, 4950, WaitState::Stopped, Some("io"), None, None),
+            (
+                8,
+                50,
+                4950,
+                WaitState::Stopped,
+                Some("__refrigerator"),
+                None,
+                None
+            ),
         ]
     );
     let [commit, forced] = &kept.events[..] else {

@@ -34,6 +34,9 @@ impl Timed for WritebackRow {
     }
 }
 
+/// Where threads stand that are frozen, with their control group or before a suspend (kernel/freezer.c).
+const FREEZER: &str = "__refrigerator";
+
 /// What a thread did in this state.
 pub(crate) fn state(raw: u8) -> WaitState {
     match SchedState::from_raw(raw) {
@@ -100,7 +103,12 @@ fn of_scheduler(row: &SchedRow, end_ns: u64, out: &mut Out) -> Result<(), CaseEr
     let reason = SchedReason::NAMES
         .get(usize::from(row.reason))
         .filter(|reason| !reason.is_empty());
-    let cause = text(&row.by).or_else(|| reason.map(|reason| (*reason).to_owned()));
+    // The freezer is known by its state: where a thread stands is looked at now and then only.
+    let frozen = SchedState::from_raw(row.state) == Some(SchedState::Frozen);
+    let cause = frozen
+        .then(|| FREEZER.to_owned())
+        .or_else(|| text(&row.by))
+        .or_else(|| reason.map(|reason| (*reason).to_owned()));
     let sealed = WaitRow {
         tid: row.tid,
         pid: Some(row.pid),
