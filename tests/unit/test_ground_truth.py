@@ -153,6 +153,7 @@ def test_every_detector_file_is_registered() -> None:
         "flush_levels",
         "flush_limit",
         "cpu_holders",
+        "late_journals",
         "late_workers",
         "newcomers",
         "reference",

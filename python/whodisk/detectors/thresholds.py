@@ -1527,7 +1527,7 @@ WHOLE_RUN_EDGE = row(
     0.1,
     "share of the run",
     CHOSEN,
-    "What begins this late, or ends this early, did not go on all the time, and is told with its begin or end.",
+    "What begins this late, or ends this early, did not go on all the time: the claim gives its begin or end.",
 )
 THROTTLED_BESIDE_MIN = row(
     "THROTTLED_BESIDE_MIN",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
-from whodisk.evidence.thresholds import GROUP_FULL_MIN, REFAULTED_MIN
+from whodisk.evidence.thresholds import GROUP_FULL_MIN, ONE_LOOK_NS, REFAULTED_MIN
 from whodisk.reading.views import without_volumes_sql
 
 _COUNTED = {
@@ -103,10 +103,6 @@ def _grown_sql(series: str) -> str:
     return f"value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY {series} ORDER BY time_ns), time_ns - 1000000000)) / 1e9"
 
 
-#: The samples of one look at the machine lie this close together.
-_ONE_LOOK_NS = 100_000_000
-
-
 def _group_at_its_limit(context: Context) -> Group | None:
     """Of nested groups it is the tightest one that is full: what is counted for it is counted for those above it, too.
 
@@ -122,7 +118,7 @@ of_groups AS (SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') 
     sum(value) FILTER (metric = 'refaulted_file_bytes_per_s') AS refaulted, min(time_ns) FILTER (metric = 'refaulted_file_bytes_per_s') AS first_ns
   FROM sampled WHERE kind = 'cgroup' GROUP BY 1)
 SELECT subject, most FROM of_groups WHERE used >= {GROUP_FULL_MIN} * most AND refaulted > 0 AND refaulted >= {REFAULTED_MIN} * (
-  SELECT coalesce(sum(value), 0) FROM sampled WHERE kind = 'host' AND metric = 'refaulted_file_bytes_per_s' AND time_ns >= first_ns - {_ONE_LOOK_NS})
+  SELECT coalesce(sum(value), 0) FROM sampled WHERE kind = 'host' AND metric = 'refaulted_file_bytes_per_s' AND time_ns >= first_ns - {ONE_LOOK_NS})
 ORDER BY 2, 1 LIMIT 1"""
     )
     return Group(str(groups[0]["subject"]), float(groups[0]["most"] or 0)) if groups else None

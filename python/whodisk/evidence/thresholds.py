@@ -872,12 +872,19 @@ STOP_ROUNDS = row("STOP_ROUNDS", 1999, "rounds", CHOSEN, "Rounds in which stops 
 STOP_TESTED_MAX = row("STOP_TESTED_MAX", 2_000, "operations", CHOSEN, "Operations that the test looks at.")
 
 # time_lost
+ONE_LOOK_NS = row(
+    "ONE_LOOK_NS",
+    100_000_000,
+    "ns",
+    CHOSEN,
+    "The sampler reads the host's counters and those of control groups within this time, once a second.",
+)
 BUSY_PART_MIN = row(
     "BUSY_PART_MIN",
     0.1,
     "share",
     CHOSEN,
-    "A thread whose operations take less than this part of what the busiest one's take is not what the workload waits for: what a limit costs is a part of the others' time.",
+    "A thread with operations that take less than this part of what the busiest one's take is not what the workload waits for: what a limit costs is a part of the others' time.",
 )
 LOSS_BLOCKS = row(
     "LOSS_BLOCKS",
