@@ -248,7 +248,7 @@ static long look_at_mapped(struct task_struct *task, struct vm_area_struct *area
 	return 0;
 }
 
-// Whether a file that storage is behind is mapped there, or it cannot be told; fills in what is known.
+// Whether a file that storage is behind is mapped there, or it cannot be told, as while the mappings change; fills in what is known.
 static __always_inline bool look_at_address(struct task_struct *task, struct mapped *mapped, struct file_facts *facts)
 {
 	bpf_find_vma(task, mapped->address, look_at_mapped, mapped, 0);
