@@ -12,10 +12,8 @@ import argparse
 import contextlib
 import os
 import shlex
-import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from common import (
@@ -30,8 +28,8 @@ from common import (
     write_json,
 )
 from engine import WORK
-from record_modes import SETTLE_S, whodisk
-from record_overhead import background, bpftrace_version, wait_for
+from record_modes import bpftrace, whodisk
+from record_overhead import bpftrace_version
 
 UNTRACED, OURS, SNOOP = "untraced", "whodisk record", "bpftrace, stat and open"
 RECORD = ["record", "--no-seal", "-o", "CASE"]
@@ -119,24 +117,12 @@ def _arms(command: list[str]) -> dict[str, Callable[[], float]]:
     return {
         UNTRACED: lambda: _took_ns(command),
         OURS: beside(lambda: whodisk(RECORD)),
-        SNOOP: beside(_snoop),
+        SNOOP: beside(lambda: bpftrace(SCRIPT)),
     }
 
 
 def _took_ns(command: list[str]) -> float:
     return float(run_measured(command).stdout)
-
-
-@contextlib.contextmanager
-def _snoop() -> Iterator[None]:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        out = Path(folder) / "out"
-        with background(["bpftrace", "-B", "full", "-o", str(out), "-e", SCRIPT]) as process:
-            wait_for(lambda: out.exists() and "Attaching" in out.read_text(), "bpftrace to attach")
-            time.sleep(SETTLE_S)
-            yield
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
 
 
 if __name__ == "__main__":

@@ -131,16 +131,21 @@ def whodisk(arguments: list[str]) -> Iterator[int]:
 
 
 def _beside_histogram(command: list[str]) -> float:
+    with bpftrace(HISTOGRAM_SCRIPT):
+        return fio_iops(command)
+
+
+@contextlib.contextmanager
+def bpftrace(script: str) -> Iterator[None]:
+    """This script of bpftrace, attached."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         out = Path(folder) / "out"
-        tracer = ["bpftrace", "-B", "full", "-o", str(out), "-e", HISTOGRAM_SCRIPT]
-        with background(tracer) as process:
+        with background(["bpftrace", "-B", "full", "-o", str(out), "-e", script]) as process:
             wait_for(lambda: out.exists() and "Attaching" in out.read_text(), "bpftrace to attach")
             time.sleep(SETTLE_S)
-            iops = fio_iops(command)
+            yield
             process.send_signal(signal.SIGINT)
             process.wait(timeout=60)
-        return iops
 
 
 def _cost(arguments: list[str], file: Path, seconds: int) -> tuple[float, float]:

@@ -76,7 +76,7 @@ def run(context: Context) -> Result:
         if held is not None and (long := _long_waits(context, held, tids)) is not None:
             result.candidates.append(long)
             return result
-        held = _held(context, tids, 1)
+        held = _in_operations(context, tids, 1) or lost_in_waits(context, tids, "runnable")
         if held is None:
             return result
         if held.share >= SHARE_OF_LATENCY_MIN and not own:
@@ -268,10 +268,6 @@ def _slower_tail(
         f"{words.duration(waits.p99_without_ns)}."
     )
     return found
-
-
-def _held(context: Context, tids: list[int], least_ns: int) -> TimeLost | None:
-    return _in_operations(context, tids, least_ns) or lost_in_waits(context, tids, "runnable", least_ns)
 
 
 def _held_long(context: Context, tids: list[int]) -> TimeLost | None:

@@ -26,6 +26,9 @@ class Hog:
 
     #: What its process is called, or the thread of it that had the CPU longest.
     comm: str
+    #: Which program it is, of several of one name by its process; and the same in a sentence.
+    name: str
+    told: str
     #: What its threads are called.
     threads: tuple[str, ...]
     share: float
@@ -37,25 +40,6 @@ class Hog:
     recorder: bool
     #: Its process, where the judged program has the same name: nothing else tells the two apart.
     namesake: int | None
-    #: ... and how many other processes of that name had the CPU, too.
-    more: int
-    #: The recording was limited to one program: what is not its own was not recorded with it.
-    beside_recorded: bool
-
-    @property
-    def name(self) -> str:
-        """Which program it is, of several of one name by its process."""
-        if self.namesake is None:
-            return self.comm
-        more = f" and {self.more} more" if self.more else ""
-        return f"{self.comm} (process {self.namesake}{more})"
-
-    @property
-    def told(self) -> str:
-        """The same in a sentence."""
-        if self.namesake is None or not self.beside_recorded:
-            return self.name
-        return f"{self.name[:-1]}, not the recorded one)"
 
     @property
     def sql(self) -> str:
@@ -71,6 +55,17 @@ class Hog:
     def idle(self) -> bool:
         """Nobody: the CPU did nothing, though a thread was ready to run there (`whodisk.evidence.standstill`)."""
         return self.comm.startswith(IDLE)
+
+
+def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, str]:
+    """What another program is called, and what in a sentence: one that has the judged program's name with its processes, where they are known."""
+    if name not in context.own_programs[0] or not pids:
+        return name, name
+    more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
+    which = f"{name} (process {pids[0]}{more}"
+    # Where the recording was limited to one program, what is not its own was not recorded with it.
+    is_limited = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
+    return f"{which})", f"{which}, not the recorded one)" if is_limited else f"{which})"
 
 
 def foremost(hogs: list[Hog]) -> Hog | None:
@@ -119,16 +114,17 @@ def _hog(
 ) -> Hog:
     first, pids = rows[0], sorted({row["cause_pid"] for row in rows if isinstance(row["cause_pid"], int)})
     thread = str(first["cause"])
+    which, told = told_apart(context, name, [] if own else pids)
     return Hog(
         comm=name,
+        name=which,
+        told=told,
         threads=tuple(sorted({str(row["cause"]) for row in rows})),
         share=sum(float(row["waited_ns"] or 0) for row in rows) / total,
         own=own,
         serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving,
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
-        namesake=int(pids[0]) if pids and not own and name in context.own_programs[0] else None,
-        more=len(pids) - 1,
-        beside_recorded=bool(context.case.meta.get("command") or context.case.meta.get("scope")),
+        namesake=None if which == name else int(pids[0]),
     )
 
 

@@ -16,7 +16,7 @@ from whodisk.evidence.late_threads import FS
 from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.slowest import BELOW
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
+from whodisk.statistics.stats import Bools, Floats, Ints, overlap
 
 
 @dataclass(frozen=True)
@@ -99,34 +99,13 @@ def asleep_in(context: Context, chosen: Bools, begin_ns: Ints, end_ns: Ints) -> 
     if not len(at) or not len(begin_ns):
         return found
     tid, start, end = slow.tid[at], slow.start_ns[at], slow.end_ns[at]
-    late = _Union(begin_ns, end_ns)
     for mine, sleeps in of_threads(context.case, tid, start, end, unseen=True):
-        lows, highs = disjoint(sleeps.begin_ns, sleeps.end_ns)
-        inside = np.concatenate(([0.0], np.cumsum(late.before(highs) - late.before(lows))))
-
-        def before(
-            moment: Ints, lows: Floats = lows, highs: Floats = highs, inside: Floats = inside
-        ) -> Floats:
-            number = np.searchsorted(lows, moment, side="right")
-            last = np.maximum(number - 1, 0)
-            ended = np.minimum(moment, highs[last])
-            part = np.where(number > 0, late.before(ended) - late.before(highs[last]), 0.0)
-            return np.asarray(inside[number] + part, np.float64)
-
-        found[at[mine]] = before(end[mine]) - before(start[mine])
-    return found
-
-
-class _Union:
-    """The union of some intervals."""
-
-    def __init__(self, begin_ns: Ints, end_ns: Ints) -> None:
-        lows, highs = disjoint(begin_ns, end_ns)
-        self._points = np.column_stack((lows, np.maximum(lows, highs))).ravel()
-        self._covered = np.concatenate(
-            ([0.0], np.cumsum(np.diff(self._points) * (np.arange(len(self._points) - 1) % 2 == 0)))
+        # Between two neighbouring edges a moment is in all of these times, or in none.
+        edges = np.unique(np.concatenate((sleeps.begin_ns, sleeps.end_ns, begin_ns, end_ns)))
+        lows, highs = edges[:-1], edges[1:]
+        asleep, late = (
+            2 * overlap(lows, highs, *of) >= highs - lows
+            for of in ((sleeps.begin_ns, sleeps.end_ns), (begin_ns, end_ns))
         )
-
-    def before(self, moment: Ints | Floats) -> Floats:
-        """How much of it lies before each moment, ns."""
-        return np.asarray(np.interp(np.asarray(moment, np.float64), self._points, self._covered), np.float64)
+        found[at[mine]] = overlap(start[mine], end[mine], lows[asleep & late], highs[asleep & late])
+    return found

@@ -9,6 +9,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import leave_cpu, of_time_lost
+from whodisk.detectors.cpu_holders import told_apart
 from whodisk.detectors.late_journals import LateJournal, asleep_in, late_in_files, late_journals, shares_of
 from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.thresholds import (
@@ -113,7 +114,7 @@ def _journals(context: Context, result: Result) -> None:
         if share >= SHARE_OF_LATENCY_FLOOR:
             result.observed.append(
                 f"{words.things(float(late.held.sum()) * slow.thinning, 'operation')} slept in the file system on {late.device} while who serves or commits for it "
-                f"was ready and had no CPU; mostly {_names(context, late.by[0][0])[1]} had it: {words.percent(share)} of all latency."
+                f"was ready and had no CPU; mostly {told_apart(context, late.by[0][0].who, late.by[0][0].pids)[1]} had it: {words.percent(share)} of all latency."
             )
 
 
@@ -133,8 +134,10 @@ def _in_turns(context: Context, late: LateJournal) -> Candidate | None:
     held = lost_in_blocks(context, lost_sql, "wait_ns")
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         return None
-    named = [f"{_names(context, of)[1]} ({words.percent(ns / every_ns)})" for of, ns in rivals]
-    who = _names(context, rivals[0][0])[0]
+    named = [
+        f"{told_apart(context, of.who, of.pids)[1]} ({words.percent(ns / every_ns)})" for of, ns in rivals
+    ]
+    who = told_apart(context, rivals[0][0].who, rivals[0][0].pids)[0]
     one = rivals[0][1] >= HOG_SHARE_MIN * every_ns
     return of_time_lost(
         held,
@@ -190,7 +193,7 @@ def _candidate(context: Context, place: _Place, late: LateServers, explains: Boo
     held = lost_in_blocks(context, waited, "wait_ns")
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         return None
-    who, told = _names(context, late)
+    who, told = told_apart(context, late.who, late.pids)
     there = f"at {place.device}" if not place.of_files else f"at {place.device} or in its file system"
     return of_time_lost(
         held,
@@ -214,23 +217,13 @@ def _candidate(context: Context, place: _Place, late: LateServers, explains: Boo
     )
 
 
-def _names(context: Context, late: LateServers) -> tuple[str, str]:
-    """What who had the CPU is called as a culprit and in a sentence: one that has the judged program's name with its process."""
-    if late.who not in context.own_programs[0] or not late.pids:
-        return late.who, late.who
-    more = f" and {len(late.pids) - 1} more" if len(late.pids) > 1 else ""
-    of_one = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
-    name = f"{late.who} (process {late.pids[0]}{more}"
-    return f"{name})", f"{name}, not the recorded one)" if of_one else f"{name})"
-
-
 def _beside(context: Context, place: _Place, late: LateServers) -> str:
     """Other programs that had the CPU in turns of any length while operations waited for who works for them."""
     others = [of for of in place.every if of is not late and not _works_for_them(context, of)]
     parts = shares_of(context, place.device, place.alone, bool(place.serving), [late, *others])
     told = sorted(
         (
-            (-part, _names(context, of)[1])
+            (-part, told_apart(context, of.who, of.pids)[1])
             for of, part in zip(others, parts[1:], strict=True)
             if part >= SHARE_OF_LATENCY_FLOOR
         )

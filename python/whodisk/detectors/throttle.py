@@ -405,15 +405,11 @@ def _when_stopped(context: Context, tids: list[int]) -> str:
     edge_ns = WHOLE_RUN_EDGE * survey.span_ns
     late, early = first - survey.begin_ns > edge_ns, survey.end_ns - last > edge_ns
     begin, end = context.case.moment(first), context.case.moment(last)
-    return (
-        f" between {begin} and {end}"
-        if late and early
-        else f" from {begin} on"
-        if late
-        else f" until {end}"
-        if early
-        else ""
-    )
+    if late and early:
+        return f" between {begin} and {end}"
+    if late:
+        return f" from {begin} on"
+    return f" until {end}" if early else ""
 
 
 def _meanwhile(context: Context) -> Bools:

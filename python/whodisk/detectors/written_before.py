@@ -33,9 +33,8 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
     Of many calls the longest `WRITTEN_CALLS_MAX` are looked at; the others count as not.
     """
     found = np.zeros(len(begin_ns), np.bool_)
-    block = context.surveys.get("block")
-    used = [device for device in context.survey.by_device() if device]
-    if block is None or context.layer == "block" or not used or not len(begin_ns):
+    used = _devices(context)
+    if not used or not len(begin_ns):
         return found
     longest = np.argsort(begin_ns - end_ns, kind="stable")[:WRITTEN_CALLS_MAX]
     data = context.case.arrays(_meanwhile_sql(context, used, begin_ns[longest], end_ns[longest]))
@@ -59,8 +58,8 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
 def written_for_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> list[str]:
     """For each of these calls that slept until something was written, the other program whose writes through the page cache the file system wrote out all along; empty for the others."""
     found = [""] * len(begin_ns)
-    used = [device for device in context.survey.by_device() if device]
-    if "block" not in context.surveys or context.layer == "block" or not used or not context.other_writers:
+    used = _devices(context)
+    if not used or not context.other_writers:
         return found
     slept = np.zeros(len(begin_ns))
     for mine, sleeps in of_threads(context.case, tid, begin_ns, end_ns, FOR_IO):
@@ -80,6 +79,13 @@ def written_for_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Int
             if goes_on and 2 * size[its].sum() >= size[mine].sum():
                 found[at] = name
     return found
+
+
+def _devices(context: Context) -> list[str]:
+    """The devices that the judged calls use; none where requests were not recorded, or are what is judged."""
+    if "block" not in context.surveys or context.layer == "block":
+        return []
+    return [device for device in context.survey.by_device() if device]
 
 
 def _goes_on(begin_ns: float, end_ns: float, first: Floats, last: Floats) -> bool:

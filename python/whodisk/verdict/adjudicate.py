@@ -202,15 +202,13 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     accepted: list[tuple[Candidate, Finding]] = []
     told: list[str] = []
     explained = np.zeros(len(context.slow), np.bool_)
+    stand = [_holds(c, q_value) and not _may_cost_nothing(context, c) for _, c, q_value in judged]
     accused = [
         c
-        for name, c, q_value in judged
-        if c.large
-        and _holds(c, q_value)
-        and not _may_cost_nothing(context, c)
-        and _weighs(context, c, _finding(context, name, c, q_value))
+        for (name, c, q_value), stands in zip(judged, stand, strict=True)
+        if c.large and stands and _weighs(context, c, _finding(context, name, c, q_value))
     ]
-    for name, candidate, q_value in judged:
+    for (name, candidate, q_value), stands in zip(judged, stand, strict=True):
         # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, nor one beside what
         # it would explain, and where all that it costs was counted only if it is what held most of these operations.
         reason = candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR and any(
@@ -221,11 +219,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
             for c in accused
         )
         large = candidate.large or reason
-        finding = (
-            _finding(context, name, candidate, q_value)
-            if large and _holds(candidate, q_value) and not _may_cost_nothing(context, candidate)
-            else None
-        )
+        finding = _finding(context, name, candidate, q_value) if large and stands else None
         if finding is not None and (reason or _weighs(context, candidate, finding)):
             accepted.append((candidate, _proven(context, finding)))
             explained |= candidate.explains
@@ -241,11 +235,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         [(c, _proven(context, _finding(context, name, c, None))) for name, c in untold],
         told,
         explained,
-        {
-            _key(name, c)
-            for name, c, q_value in judged
-            if _holds(c, q_value) and not _may_cost_nothing(context, c)
-        },
+        {_key(name, c) for (name, c, _), stands in zip(judged, stand, strict=True) if stands},
         max(
             (c.share_of_latency for _, c, q_value in judged if c.large and not _holds(c, q_value)),
             default=0.0,
