@@ -224,6 +224,7 @@ _WAITED_FOR = {
     "write lock": "a write lock",
     "rt mutex": "an rt mutex",
     "page under writeback": "the writeback of a page",
+    "rq_qos_wait": "a turn to write (writeback throttling)",
     **dict.fromkeys(AS_WHEN_WATCHED, "a program that must permit it (fanotify: a virus scanner, an auditor)"),
     **dict.fromkeys(AS_WHEN_FROZEN, "a per-CPU read lock, as writers do while their file system is frozen"),
 }
@@ -243,11 +244,39 @@ AS_WHEN_IDLE = (
     "do_sigtimedwait",
     "__x64_sys_pause",
 )
+#: What a call that moves data sleeps in until whoever is at the other end of a connection, or of a pipe, takes or sends some (net/core/stream.c, net/unix/af_unix.c, fs/pipe.c).
+AS_WHEN_PEER = (
+    "wait_woken",
+    "sk_stream_wait_memory",
+    "sk_wait_data",
+    "sock_alloc_send_pskb",
+    "unix_wait_for_peer",
+    "unix_stream_data_wait",
+    "pipe_read",
+    "pipe_write",
+    "anon_pipe_read",
+    "anon_pipe_write",
+    "pipe_wait_readable",
+    "pipe_wait_writable",
+)
+#: What a thread sleeps in until every CPU has let go of what it may still look at (RCU): when the table of a process's open files grows, say. No storage is waited for.
+AS_WHEN_RCU = (
+    "expand_files",
+    "synchronize_rcu",
+    "synchronize_rcu_normal",
+    "synchronize_rcu_expedited",
+    "__wait_rcu_gp",
+    "synchronize_srcu",
+    "__synchronize_srcu",
+)
 #: What a thread sleeps in until another one of its program wakes it, or a time that it chose is over.
 AS_WHEN_WOKEN = ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me")
 #: What it waits for in other functions of the kernel that have little to do with storage.
 _UNTIL = {
     **dict.fromkeys(AS_WHEN_WOKEN, "until woken by another thread, for a lock or for work"),
+    **dict.fromkeys(
+        AS_WHEN_RCU, "until all CPUs have let go of it (RCU), as when the table of open files grows"
+    ),
     **dict.fromkeys(("hrtimer_nanosleep", "do_nanosleep"), "for a time that the program chose"),
     **dict.fromkeys(
         ("anon_pipe_read", "pipe_read", "pipe_wait_readable"), "until a pipe has something to read"

@@ -22,7 +22,7 @@ MS = 1_000_000
             58,
             "the queue of its device was frozen, as it is while its settings change",
         ),
-        ("rq_qos_wait", "queue", 58, "its thread waited for its turn to write (writeback throttling)"),
+        ("rq_qos_wait", "queue", 58, "its thread waited for a turn to write (writeback throttling)"),
         # Half of the time says nothing of the other half, and other sleeps are not before a queue.
         ("rq_qos_wait", "queue", 30, NOTHING.said),
         ("folio_wait_bit_common", "queue", 58, NOTHING.said),

@@ -72,6 +72,9 @@ class Candidate:
     met: Bools | None = None
     #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
     consequence: bool = False
+    #: Whether it makes more to do for a device; and whether a device is slower with no more to do, which the former is never the reason of.
+    makes_requests: bool = False
+    no_more_to_do: bool = False
     #: 99th percentile of the operations over what it would be without this culprit; None = not known. Several findings stand in this
     #: order if it is known of all of them.
     p99_ratio: float | None = None

@@ -307,6 +307,7 @@ FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIM
         explains=np.zeros(len(context.slow), np.bool_),
         causes=(("stage", "device"), ("stage", "fs")),
     )
+    found.makes_requests = True
     found.p99_ratio = p99_ratio(context, f"SELECT op_id, lost_ns FROM ({lost_sql}) AS lost")
     # A miss explains why a read went to the tier below, not why that took far longer than it does for other misses.
     misses = _misses(context) if len(context.slow) else None

@@ -28,7 +28,9 @@ from whodisk.detectors.thresholds import (
     SHORT_WAIT_NS,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.denied_cpu import denied_cpu
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
 from whodisk.evidence.time_lost import (
@@ -113,12 +115,16 @@ def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate
         return None
     rival = others[0]
     held = lost_in_blocks(context, _behind_sql(context, tids, rival), "wait_ns")
+    denied = denied_cpu(context, rival.sql)
+    claim = _claim_behind(held, rival) if held is not None else ""
+    if denied is not None and (held is None or denied.share > held.share):
+        # A program that is as fast as its CPUs let it be loses what it is denied of them, in its calls or not.
+        held, claim = denied, _claim_denied(denied, rival)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         return None
     found = _candidate(context, held, rival, tids)
     found.claim = found.otherwise = (
-        f"{_claim_behind(held, rival)} The program's own threads wait for each other, too; that is not "
-        f"counted.{held.said}"
+        f"{claim} The program's own threads wait for each other, too; that is not counted.{held.said}"
     )
     found.explains = _waited_behind(context, tids, rival)
     return found
@@ -140,6 +146,13 @@ def _claim_behind(held: TimeLost, hog: Hog) -> str:
     return (
         f"{hog.told} had the CPU while submitters were ready to run, in {words.percent(held.share)} of the time of their operations "
         f"({held.times})."
+    )
+
+
+def _claim_denied(held: TimeLost, hog: Hog) -> str:
+    return (
+        f"{hog.told} had {words.percent(held.share)} of the CPU time that the program, which keeps the CPUs busy, asked for: threads of it were ready to run meanwhile "
+        f"({words.things(held.count, 'wait')}, typically {words.duration(held.each_ns)} each)."
     )
 
 
@@ -190,7 +203,7 @@ def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], resul
             "(--cpu-budget, fewer probes, or a CPU of its own make that less)",
         )
     )
-    result.excuses.append(Excuse("the recorder had the CPU", _explained(context, tids)))
+    result.excuses.append(Excuse(RECORDER_HAD_CPU, _explained(context, tids)))
 
 
 def _explained(context: Context, tids: list[int]) -> Bools:

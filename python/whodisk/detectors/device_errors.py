@@ -18,11 +18,13 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
 from whodisk.evidence.time_lost import lost_above, lost_values_sql, p99_ratio
 from whodisk.findings import Culprit, Effect
+from whodisk.machine.below_loop import disk_of_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import Case, quoted
 from whodisk.statistics import probability
@@ -54,6 +56,9 @@ def run(context: Context) -> Result:
     result = Result()
     survey = context.surveys.get("block") or context.survey
     for device, told in errors_of(context.case).items():
+        if _is_not_used(context, device):
+            result.observed.append(f"{device} had {words.listed(told)}; nothing that is judged here uses it.")
+            continue
         candidate = _candidate(context, survey, device, told)
         # Whatever it cost: a device that fails requests is not in order.
         result.trouble[device] = words.listed(told)
@@ -95,6 +100,20 @@ def _is_of_others(context: Context, device: str) -> bool:
     told = {stratum.device for stratum in context.survey.strata if stratum.device}
     # Operations tell the volume, requests its members.
     return bool(told) and device not in told and not volumes_of(context.case)
+
+
+def _is_not_used(context: Context, device: str) -> bool:
+    """Whether this is a disk that neither the judged operations nor their program's requests go to, and no loop device of theirs lies on."""
+    if not _is_of_others(context, device) or device not in (context.case.system.get("devices") or {}):
+        return False
+    below = [disk_of_loop(context, stratum.device) for stratum in context.survey.strata if stratum.device]
+    if any(found is not None and found[1] == device for found in below):
+        return False
+    if "ops/block" not in context.case.columns:
+        return True
+    return not context.case.rows(
+        f"SELECT 1 FROM block_ops WHERE device = {quoted(device)} AND {program_sql(context)} IN ({own_sql(context)}) LIMIT 1"
+    )
 
 
 @dataclass(frozen=True)

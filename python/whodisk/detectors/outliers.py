@@ -24,7 +24,8 @@ from whodisk.evidence.fired import Found
 from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
-from whodisk.evidence.recorder import is_recorder
+from whodisk.evidence.own_turns import behind_own_calls
+from whodisk.evidence.recorder import RECORDER_HAD_CPU, is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software, none_of
 from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
 from whodisk.evidence.surroundings import ENTERS_QUEUE, Cause, kind_of_cause
@@ -44,10 +45,13 @@ WRITTEN_FOR = "written for another"
 MORE = "more work"
 #: State of operations that waited in a queue for other requests of their own program.
 BEHIND_OWN = "behind own"
+#: State of calls that waited for a call of another thread of their own program.
+OWN_TURN = "own turn"
 #: Operations that move data.
 SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
 _BEHIND_OWN_SAID = "meanwhile the device served other requests of the same program, none of them long"
+_OWN_TURN_SAID = "its thread waited until a call of another thread of its program was done"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 _WRITTEN_FOR_SAID = (
     "meanwhile the file system wrote out what {} had written before, request after request, none of them long"
@@ -120,7 +124,7 @@ def run(context: Context) -> Result:
 def _accuses_nobody(context: Context, group: Group) -> tuple[str, str] | None:
     """Why nobody is to blame for these: in a sentence, and in a few words; None: somebody is."""
     if _by_recorder(context, group):
-        return "That is the recorder: without it this time is not lost.", "the recorder had the CPU"
+        return "That is the recorder: without it this time is not lost.", RECORDER_HAD_CPU
     if _were_taken_late(context, group):
         return "Their threads waited for slower operations, which held these up, too.", TAKEN_LATE
     if group.cause.certain and group.cause.state == "runnable" and group.cause.own:
@@ -137,6 +141,16 @@ def _accuses_nobody(context: Context, group: Group) -> tuple[str, str] | None:
         return (
             "That is what the requests of one program take together.",
             "behind other requests of the same program",
+        )
+    if group.cause.state == "blocked" and words.function(group.cause.who) in words.AS_WHEN_RCU:
+        return (
+            "The kernel lets every CPU pass a quiet moment first (RCU), as when the table of open files grows: no storage is waited for.",
+            "waited for all CPUs to pass a quiet moment",
+        )
+    if group.cause.state == OWN_TURN:
+        return (
+            "That is what the calls of one program on one file or folder take together: the kernel lets in one at a time.",
+            "behind a call of another thread of the same program",
         )
     if _as_long_as_cpu_waits(context, group):
         sentence = f"The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
@@ -186,6 +200,11 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
         for e, name in zip(above, others, strict=True)
         if name
     }
+    own |= {
+        id(e): Cause(OWN_TURN, e.comm, _OWN_TURN_SAID, True)
+        for e, did in zip(above, _behind_calls(context, above), strict=True)
+        if did and id(e) not in own
+    }
     queued = [e for e, cause in apart if e.stage == "queue" and not cause.certain and id(e) not in own]
     behind = queued_behind_own(context, queued)
     own |= {
@@ -203,6 +222,11 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
             if not cause.certain and not held.isdisjoint(e.op_ids)
         }
     return [(episode, own.get(id(episode), cause)) for episode, cause in apart]
+
+
+def _behind_calls(context: Context, episodes: list[Episode]) -> Bools:
+    tid, begin, end = columns_of(episodes, "tid", "start_ns", "end_ns")
+    return behind_own_calls(context.case, tid, begin, end, np.array([e.stage_excess_ns for e in episodes]))
 
 
 def _by_recorder(context: Context, group: Group) -> bool:

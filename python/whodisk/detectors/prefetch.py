@@ -44,7 +44,7 @@ def run(context: Context) -> Result:
                 "on where prefetching expects them to, or memory is short."
             )
     for device in sorted((context.case.system.get("devices") or {}).keys()):
-        found = _too_small(context, device)
+        found = _too_small(context, device) or _too_small_for_faults(context, device)
         if found is not None:
             result.candidates.append(found)
     late = _late(context)
@@ -123,6 +123,79 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         ),
         large=True,
     )
+
+
+def _too_small_for_faults(context: Context, device: str) -> Candidate | None:
+    """A window below Linux' default where threads wait for pages of mapped files that lie near each other.
+
+    Around a page that is touched first Linux reads a window of mapped files, not behind it (mm/filemap.c, do_sync_mmap_readahead): pages of one window of the default
+    size would have come with one request.
+    """
+    window_kb = read_ahead_kb(context, device)
+    if window_kb is None or window_kb >= DEFAULT_READ_AHEAD_KB or context.layer != "syscall":
+        return None
+    waits = context.case.arrays(
+        f"""SELECT start_ns, start_ns + latency_ns AS end_ns, {_AT_DEVICE} AS wait_ns FROM measured
+WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} ORDER BY start_ns, op_id"""
+    )
+    whole_ns = context.survey.latency_ns
+    wait_ns = float(waits["wait_ns"].sum())
+    totals = context.case.rows(faults_sql(device, window_kb))[0]
+    pages, windows, default = (float(totals[name] or 0) for name in ("pages", "windows", "default_windows"))
+    if windows == 0:
+        return None
+    followed = 1 - default / windows
+    if wait_ns < PREFETCH_WAITING_MIN * whole_ns or followed < PREFETCH_FOLLOWED_MIN:
+        return None
+    numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
+    low, high = bootstrap_sum(np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / whole_ns)
+    share = min(1.0, wait_ns / whole_ns)
+    claim = (
+        f"Threads waited {words.percent(share)} of the time of all operations for {device}, for pages of mapped files that lie near each other: "
+        f"{words.things(pages, 'page')} in {words.things(default, 'piece')} of {DEFAULT_READ_AHEAD_KB} KiB, each of which Linux reads with one request by default; here "
+        f"{f'it reads {window_kb} KiB around a page' if window_kb else 'it reads one page at a time'} (read_ahead_kb = {window_kb})."
+    )
+    return Candidate(
+        culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
+        claim=claim,
+        baseline=f"one request for all pages of {DEFAULT_READ_AHEAD_KB} KiB",
+        effect=Effect("part of the time of all operations", share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        # Where pages lie, and who waited for them, is read off the record.
+        p_value=0.0,
+        basis="measured",
+        summed=True,
+        episodes=int(numbers.max()) + 1 if len(numbers) else 0,
+        evidence=[
+            evidence(
+                context.case,
+                "pages that were waited for, and pieces they lie in",
+                faults_sql(device, window_kb),
+            )
+        ],
+        refute=f"Set read_ahead_kb of {device} to {DEFAULT_READ_AHEAD_KB} and repeat: if threads wait as long for pages, it is not the window (or the program asks for "
+        "none: MADV_RANDOM).",
+        remedy=f"echo {DEFAULT_READ_AHEAD_KB} > /sys/block/{device}/queue/read_ahead_kb",
+        otherwise=claim,
+        explains=np.asarray(
+            (context.slow.op == "fault") & (context.slow.device.astype(str) == device), np.bool_
+        ),
+        large=True,
+    )
+
+
+#: What a fault spent with its device, and on the way there.
+_AT_DEVICE = "coalesce(queue_ns, 0) + coalesce(device_ns, 0) + coalesce(interrupt_ns, 0)"
+
+
+def faults_sql(device: str, window_kb: int) -> str:
+    """Pages of mapped files that threads waited for, and in how many windows they lie: of the size that is set (a page at least), and of the default one."""
+    window = max(PAGE_BYTES, window_kb * 1024)
+    default = DEFAULT_READ_AHEAD_KB * 1024
+    return f"""SELECT count(*) AS faults, count(DISTINCT (file, offset_bytes // {PAGE_BYTES})) AS pages,
+  count(DISTINCT (file, offset_bytes // {window})) AS windows, count(DISTINCT (file, offset_bytes // {default})) AS default_windows
+FROM measured WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} AND file IS NOT NULL AND offset_bytes IS NOT NULL"""
 
 
 def late_sql(context: Context) -> str:

@@ -66,6 +66,13 @@ ADVICE = {
             "Repeat without that program: if as many calls are slow, it was not its answer that they waited for.",
         ),
     ),
+    **dict.fromkeys(
+        words.AS_WHEN_PEER,
+        (
+            "Look at whoever is at the other end of the connection or pipe: these calls slept until it took, or sent, some data.",
+            "Let the other end discard what it gets: if as many calls are slow, it was not the other end that they waited for.",
+        ),
+    ),
 }
 #: Where the time passes in a volume itself, below the file system.
 INSIDE_VOLUME = "Look at what the volume does with each request (dmsetup table, /proc/mdstat): encryption, checksums, parity, copies for a snapshot, a delay."

@@ -470,6 +470,7 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         lost_sql=lost_sql,
         # The finding that accuses one of them for a reason of its own reports this, too.
         consequence=came is None,
+        no_more_to_do=came is None,
         causes=()
         if came is None
         else (("stage", "device"), ("stage", "queue"), *(("device", device) for device in since.devices)),

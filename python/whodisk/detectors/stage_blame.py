@@ -477,7 +477,9 @@ def _claim(
         if np.mean(slow.for_request[chosen][stuck]) >= ONE_KIND_MOSTLY:
             lost += ", asleep in the file system for a request there (tables of stages show that as fs)"
     if slept is not None and slept.culprit is not None:
-        lost += f", waiting for {slept.culprit.name}"
+        most = slept.sleep.share * slept.culprit.share
+        part = f"for {words.percent(most)} of that time " if most < ONE_KIND_MOSTLY else ""
+        lost += f", {part}waiting for {slept.culprit.name}"
     return (
         f"{_stretch(context, suspect, counted, kind) or f'1 in {words.significant(every)} {kind}'} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "

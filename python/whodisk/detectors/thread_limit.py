@@ -40,6 +40,7 @@ from whodisk.evidence.thread_time import (
     IN_FLIGHT,
     NO_CPU,
     OTHERS,
+    PEER,
     READS,
     RUNNING,
     SYNC,
@@ -100,6 +101,7 @@ def limit_of(context: Context, program: Program, time: ThreadTime) -> Limit | No
         READS: (time.share[READS] + time.share[WRITES]) / left,
         DROPS: time.share[DROPS] / left,
         OTHERS: time.share[OTHERS] / left,
+        PEER: time.share[PEER] / left,
         IN_FLIGHT: time.share[IN_FLIGHT] / left,
         RUNNING: (time.share[RUNNING] + time.share[NO_CPU] * time.own_cpu) / left,
         ASLEEP: time.share[ASLEEP] / left,
@@ -125,6 +127,8 @@ def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> L
         return _drops(program, time)
     if most == OTHERS:
         return _others(context, program, time)
+    if most == PEER:
+        return _peer(program, time)
     if most == RUNNING and time.waits_known and not (time.flies and held_below(context) >= HELD_BELOW_MIN):
         return _computes(context, program, time)
     return None
@@ -149,7 +153,7 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
     if without < SLEEPS_INSTEAD_MIN:
         return None
     most = f"storage for {words.percent(1.0 - without)} of the time at most; in the rest no call on it is under way, and"
-    running = running_of(context, program, low, high)
+    running = running_of(context, program.sql, low, high)
     # Other processes of the recording may be what it waits for, and these need not be idle.
     alone = set(processes_of(context.case, context.layer)) <= set(program.pids)
     slept = _mostly_asleep(context, program, time)
@@ -323,6 +327,14 @@ def _drops(program: Program, time: ThreadTime) -> Limit:
         f"what it drops: {_waits(program.name, time, time.share[DROPS])} in calls that have pages dropped from the cache (posix_fadvise, BLKFLSBUF), "
         f"{words.duration(calls.held_ns / calls.count)} each; they write dirty ones out",
         "Run the same without these calls: if it does not get faster, they are not what limits it.",
+    )
+
+
+def _peer(program: Program, time: ThreadTime) -> Limit:
+    return Limit(
+        f"who is at the other end: {_waits(program.name, time, time.share[PEER])} in calls that move data (sendfile, splice), asleep until the other end of their "
+        "connection or pipe takes or sends some; no storage is waited for then",
+        "Let the other end discard what it gets: if it does not get faster, the other end is not what limits it.",
     )
 
 

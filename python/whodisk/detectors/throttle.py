@@ -23,6 +23,7 @@ from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
+from whodisk.evidence.own_turns import behind_own_calls
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.sleeps import DIRTY_SLEEPS
 from whodisk.evidence.slow_operations import APP
@@ -68,6 +69,7 @@ def run(context: Context) -> Result:
     if context.case.wbt:
         _tell_wbt(context, result)
     _tell_written_before(context, result)
+    _tell_own_turns(context, result)
     tids = busy_submitters(context)
     stopped = lost_in_waits(context, tids, "throttled")
     if stopped is not None:
@@ -100,6 +102,29 @@ def _tell_written_before(context: Context, result: Result) -> None:
             "of all latency. The program made this work; earlier syncs spread it."
         )
     result.excuses.append(Excuse("waited for what was written before", explains))
+
+
+def _tell_own_turns(context: Context, result: Result) -> None:
+    """Calls that slept above the block layer until a call of another thread of their program was done."""
+    slow = context.slow
+    at = np.flatnonzero(~context.explained & (slow.blamed == FS))
+    waited = at[
+        behind_own_calls(
+            context.case, slow.tid[at], slow.start_ns[at], slow.end_ns[at], slow.stage_excess_ns[at, FS]
+        )
+    ]
+    if not len(waited):
+        return
+    explains = np.zeros(len(slow), np.bool_)
+    explains[waited] = True
+    share = context.share_lost(waited)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block layer until a call of "
+            f"another thread of the same program was done: {words.percent(share)} of all latency. The kernel lets one at a time into a file or folder; files of their own "
+            "for each thread would spread that."
+        )
+    result.excuses.append(Excuse("waited for a call of another thread of the same program", explains))
 
 
 def _tell_wbt(context: Context, result: Result) -> None:

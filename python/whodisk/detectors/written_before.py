@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whodisk import words
 from whodisk.detectors.thresholds import (
     WRITTEN_CALLS_MAX,
     WRITTEN_IDLE_MAX,
@@ -21,7 +22,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import program_sql
 from whodisk.evidence.room import FOR_IO, waits_for_room
-from whodisk.evidence.sleeps import of_threads
+from whodisk.evidence.sleeps import NO_HOLDER, of_threads
 from whodisk.machine.kernel_threads import made_for
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
@@ -37,6 +38,9 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
     if not used or not len(begin_ns):
         return found
     longest = np.argsort(begin_ns - end_ns, kind="stable")[:WRITTEN_CALLS_MAX]
+    longest = longest[~_slept_for_no_storage(context, tid[longest], begin_ns[longest], end_ns[longest])]
+    if not len(longest):
+        return found
     data = context.case.arrays(_meanwhile_sql(context, used, begin_ns[longest], end_ns[longest]))
     for_it = made_for(context.case, data["program"].astype(str), set(_programs(context)))
     for_room = waits_for_room(context.case, tid[longest], begin_ns[longest], end_ns[longest])
@@ -79,6 +83,16 @@ def written_for_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Int
             if goes_on and 2 * size[its].sum() >= size[mine].sum():
                 found[at] = name
     return found
+
+
+def _slept_for_no_storage(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Which of these calls slept for half of their time or more in what has nothing to do with storage, whatever was written meanwhile."""
+    slept = np.zeros(len(tid))
+    for mine, sleeps in of_threads(context.case, tid, begin_ns, end_ns, held=True):
+        names = np.array([words.function(cause) for cause in sleeps.cause.tolist()], np.str_)
+        other = np.isin(names, (*words.AS_WHEN_RCU, *NO_HOLDER))
+        slept[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns[other], sleeps.end_ns[other])
+    return np.asarray((slept > 0) & (2 * slept >= end_ns - begin_ns), np.bool_)
 
 
 def _devices(context: Context) -> list[str]:

@@ -41,12 +41,12 @@ def sample(context: Context, chosen: Bools) -> tuple[Ints, Ints, Ints]:
 
 
 def slept_in(context: Context, chosen: Bools) -> Sleep | None:
-    """What threads slept in most during these slow operations; None where that was not recorded, or they did not."""
+    """What threads, or whom they waited for in their program, slept in most during these slow operations; None where that was not recorded, or they did not."""
     if not chosen.any():
         return None
     tid, begin, end = sample(context, chosen)
     slept: dict[str, float] = {}
-    for mine, sleeps in of_threads(context.case, tid, begin, end):
+    for mine, sleeps in of_threads(context.case, tid, begin, end, held=True):
         for cause in np.unique(sleeps.cause).tolist():
             its = sleeps.cause == cause
             held = overlap(begin[mine], end[mine], sleeps.begin_ns[its], sleeps.end_ns[its])

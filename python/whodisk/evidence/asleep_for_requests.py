@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.evidence.room import FOR_IO
-from whodisk.evidence.sleeps import Sleeps, of_threads
+from whodisk.evidence.sleeps import HELD_TO_WRITE, Sleeps, of_threads
 from whodisk.evidence.thresholds import (
     ASLEEP_OPERATIONS_MAX,
     COVERS_MIN,
@@ -36,16 +36,23 @@ class Request:
 
 def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floats) -> dict[int, Request]:
     """For each of these calls that slept for I/O the request that was under way for nearly all that it lost (`lost_ns`), where there is but one, and those of its
-    device are rarely that long; of several the one that completed when the sleep ended. Of many calls the `ASLEEP_OPERATIONS_MAX` that lost most are looked at."""
+    device are rarely that long; of several the one that completed when the sleep ended. Who waits for a turn to write waits for the
+    device that completed nothing meanwhile, whichever of its requests that held. Of many calls the `ASLEEP_OPERATIONS_MAX` that lost most are looked at."""
     found: dict[int, Request] = {}
     if "block" not in case.layers or not len(tid):
         return found
     chosen = np.argsort(-lost_ns, kind="stable")[:ASLEEP_OPERATIONS_MAX]
-    slept, woke_ns = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
-    for mine, sleeps in of_threads(case, tid[chosen], begin_ns[chosen], end_ns[chosen], FOR_IO):
+    slept, for_turn, woke_ns = np.zeros(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
+    causes = (*FOR_IO, HELD_TO_WRITE)
+    for mine, sleeps in of_threads(case, tid[chosen], begin_ns[chosen], end_ns[chosen], causes, held=True):
         slept[mine] = overlap(begin_ns[chosen][mine], end_ns[chosen][mine], sleeps.begin_ns, sleeps.end_ns)
         woke_ns[mine] = _woke(begin_ns[chosen][mine], end_ns[chosen][mine], sleeps)
+        turns = sleeps.cause == HELD_TO_WRITE
+        for_turn[mine] = overlap(
+            begin_ns[chosen][mine], end_ns[chosen][mine], sleeps.begin_ns[turns], sleeps.end_ns[turns]
+        )
     long = (slept > 0) & (slept >= EXPLAINED_PART * lost_ns[chosen])
+    to_write = chosen[long & (for_turn >= EXPLAINED_PART * lost_ns[chosen])]
     chosen, woke_ns = chosen[long], woke_ns[long]
     if not len(chosen):
         return found
@@ -62,7 +69,12 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
         least_ns = COVERS_MIN * lost_ns[at]
         inside = np.minimum(end, end_ns[at]) - np.maximum(begin, begin_ns[at])
         covers = np.flatnonzero(inside >= least_ns)
-        if len(covers) == 1:
+        if at in to_write:
+            still = _stood_still(case, int(begin_ns[at]), int(end_ns[at]), least_ns)
+            ours = covers[device[covers] == still]
+            # What ended first is what the others came behind.
+            one, rare = (int(ours[np.argmin(end[ours])]) if len(ours) else -1), True
+        elif len(covers) == 1:
             one = int(covers[0])
             as_long = int(((device == device[one]) & (took >= least_ns)).sum())
             rare = as_long <= REQUESTS_RARE_MAX * total[device[one]]
@@ -77,6 +89,17 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
             held = (min(float(data[name][one]), float(inside[one])) for name in ("queue_ns", "device_ns"))
             found[at] = Request(str(data["op"][one]), str(data["comm"][one]), device[one], *held)
     return found
+
+
+def _stood_still(case: Case, begin_ns: int, end_ns: int, least_ns: float) -> str:
+    """The device that completed nothing for so long in this time, with requests under way; empty: none, or several."""
+    rows = case.rows(
+        f"""SELECT device FROM (SELECT device, least(end_ns, {end_ns}) - greatest(coalesce(lag(end_ns) OVER one_by_one, 0), start_ns, {begin_ns}) AS still_ns
+  FROM (SELECT device, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
+    WHERE NOT open AND device IS NOT NULL AND start_ns < {end_ns} AND start_ns + latency_ns > {begin_ns} AND {without_volumes_sql(case)})
+  WINDOW one_by_one AS (PARTITION BY device ORDER BY end_ns)) WHERE still_ns >= {least_ns} GROUP BY 1"""
+    )
+    return str(rows[0]["device"]) if len(rows) == 1 else ""
 
 
 def _woke(begin_ns: Ints, end_ns: Ints, sleeps: Sleeps) -> Ints:

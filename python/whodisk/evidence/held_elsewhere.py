@@ -13,7 +13,7 @@ import numpy as np
 
 from whodisk.evidence.asleep_for_requests import Request, slept_for
 from whodisk.evidence.slowest import APP, BELOW, Episode, columns_of
-from whodisk.evidence.surroundings import NOTHING, Cause, Times, causes_of, is_elsewhere
+from whodisk.evidence.surroundings import FLUSHED, NOTHING, Cause, Times, causes_of, is_elsewhere
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import COVERS_MIN, HELD_CALL_PART_MIN
 from whodisk.reading.views import STAGES, Case
@@ -126,7 +126,11 @@ def _at_requests(
 
 def _for_request(cause: Cause, request: Request) -> Cause:
     """The same; where nothing is known of the device then, whose request it was."""
-    if cause is not NOTHING or not request.comm:
+    if cause is not NOTHING:
+        return cause
+    if request.op == "flush":
+        return Cause("flush", "", FLUSHED, True)
+    if not request.comm:
         return cause
     return Cause(
         "request", request.comm, f"its thread slept until a {request.op} of {request.comm} completed", True

@@ -11,7 +11,7 @@ import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.room import FOR_IO
-from whodisk.evidence.surroundings import HELD_TO_WRITE
+from whodisk.evidence.sleeps import HELD_TO_WRITE
 from whodisk.evidence.thresholds import OUTSIDE_CALLS_MIN
 from whodisk.evidence.time_lost import (
     NONE_HELD,

@@ -6,6 +6,8 @@ from whodisk.reading.views import Case
 
 #: Where a case does not say (before it had `recorder`): how every thread of the recorder is called (decision 0001).
 USUAL = "whodisk-"
+#: Why nobody is accused of what the recorder itself held up.
+RECORDER_HAD_CPU = "the recorder had the CPU"
 
 
 def is_recorder(case: Case, comm: str, pid: object = None) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.evidence.context import Context
-from whodisk.evidence.main_program import Program
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
 
 
@@ -54,15 +53,15 @@ class Running:
         return float(whole), int(tids[most]), float(each[most])
 
 
-def running_of(context: Context, program: Program, low_ns: float, high_ns: float) -> Running:
-    """When the threads of a program ran between these moments.
+def running_of(context: Context, threads_sql: str, low_ns: float, high_ns: float) -> Running:
+    """When threads (`threads_sql`: a condition on rows of `waits`) ran between these moments.
 
     A thread is looked at from its first wait to its last: before and behind, nothing tells whether it was there. Waits that are too short to be listed
     (`min_ns`, 10 us) count as running.
     """
     data = context.case.arrays(
         f"""SELECT tid, coalesce(comm, '') AS comm, state IN ('blocked', 'stopped') AS asleep, start_ns AS begin_ns, start_ns + duration_ns AS end_ns
-FROM waits WHERE {program.sql} ORDER BY tid, begin_ns, end_ns"""
+FROM waits WHERE {threads_sql} ORDER BY tid, begin_ns, end_ns"""
     )
     tid = data["tid"].astype(np.int64)
     begin, end = (data[name].astype(np.float64) for name in ("begin_ns", "end_ns"))

@@ -17,7 +17,7 @@ from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.late_servers import LateServers, late_file_systems, late_servers
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.serving_waits import serving_waits
-from whodisk.evidence.sleeps import DIRTY_SLEEPS
+from whodisk.evidence.sleeps import DIRTY_SLEEPS, HELD_TO_WRITE, HOLDER_COLUMNS, behind_own
 from whodisk.evidence.slowest import BELOW, Episode, columns_of
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
@@ -52,13 +52,11 @@ HOLDS: dict[str, frozenset[str]] = {
     "blocked": frozenset({"app", "fs", "throttle", "reap"}),
     "trouble": frozenset({"queue", "device"}),
 }
-#: Where a thread sleeps before its request is queued, until the device has taken more of what was written (block/blk-rq-qos.c).
-HELD_TO_WRITE = "rq_qos_wait"
 #: Where a call sleeps that finds its device's queue frozen (block/blk-core.c): by the clock that is the file system's time or the queue's.
 ENTERS_QUEUE = ("__bio_queue_enter", "blk_queue_enter")
 #: What these sleeps, which hold the stage `queue` too, are in words.
 BEFORE_QUEUE = {
-    HELD_TO_WRITE: "its thread waited for its turn to write (writeback throttling)",
+    HELD_TO_WRITE: f"its thread {words.slept(HELD_TO_WRITE)}",
     **dict.fromkeys(ENTERS_QUEUE, "the queue of its device was frozen, as it is while its settings change"),
 }
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
@@ -206,6 +204,8 @@ class _Times(Times):
     cpu: Ints
     #: Whether it was another thread of the same program: of the process, or of one of the same name that submits, too.
     own: bool
+    #: Of a sleep: whether it was another thread of its program that slept so, with what this one needed in hand.
+    behind: bool = False
 
 
 def _waits(case: Case, survey: Survey, tids: list[int], least_ns: int) -> dict[int, list[_Times]]:
@@ -214,21 +214,25 @@ def _waits(case: Case, survey: Survey, tids: list[int], least_ns: int) -> dict[i
     chosen = f"tid IN ({listed}) AND duration_ns >= {_floor_ns(case, listed, least_ns)}"
     data = case.arrays(
         f"""SELECT tid, state, coalesce(cause, '') AS cause, start_ns, start_ns + duration_ns AS end_ns,
-  coalesce(cpu, -1) AS cpu, {own_sql(case, survey.layer)} AS own
+  coalesce(cpu, -1) AS cpu, {own_sql(case, survey.layer)} AS own, {HOLDER_COLUMNS}
 FROM waits WHERE {chosen} ORDER BY tid, state, cause, own, start_ns"""
     )
-    found: dict[int, list[_Times]] = {}
-    columns = ("tid", "state", "cause", "own")
+    data["behind"] = np.zeros(len(data["tid"]), np.bool_)
+    if (asleep := data["state"] == "blocked").any():
+        sleeps = {name: column[asleep] for name, column in data.items()}
+        data["cause"], of = data["cause"].astype(object), {**sleeps, "begin_ns": sleeps["start_ns"]}
+        data["cause"][asleep], data["behind"][asleep] = behind_own(case, of)
+    columns = ("tid", "state", "cause", "own", "behind")
     keys = list(zip(*(data[name].tolist() for name in columns), strict=True))
     begin, end, cpu = (data[name].astype(np.int64) for name in ("start_ns", "end_ns", "cpu"))
-    first = 0
-    for place in range(1, len(keys) + 1):
-        if place == len(keys) or keys[place] != keys[first]:
-            tid, state, cause, own = keys[first]
-            part = slice(first, place)
-            times = _Times(begin[part], end[part], str(state), str(cause), cpu[part], bool(own))
-            found.setdefault(int(tid), []).append(times)
-            first = place
+    places: dict[tuple[int, str, str, bool, bool], list[int]] = {}
+    for place, (tid, state, cause, own, behind) in enumerate(keys):
+        key = int(tid), str(state), str(cause), bool(own), bool(behind)
+        places.setdefault(key, []).append(place)
+    found: dict[int, list[_Times]] = {}
+    for (tid, state, cause, own, behind), at in sorted(places.items()):
+        times = _Times(begin[at], end[at], state, cause, cpu[at], own, behind)
+        found.setdefault(tid, []).append(times)
     return found
 
 
@@ -434,7 +438,8 @@ def _cause(
         ):
             continue
         certain = not is_elsewhere(times, episode, survey)
-        best = covered, Cause(times.state, times.who, _said(times.state, times.who), certain, times.own)
+        said = _said(times.state, times.who, behind=times.behind)
+        best = covered, Cause(times.state, times.who, said, certain, times.own)
     if trouble is not None and stage in HOLDS["trouble"]:
         moments, kinds = trouble
         first, last = np.searchsorted(moments, [episode.start_ns, episode.end_ns + NOTICED_NS])
@@ -479,7 +484,8 @@ def _slept_in_turn(episode: Episode, waits: list[_Times]) -> Cause | None:
     if 2 * max(covered) < lost_ns or together < COVERS_MIN * lost_ns:
         return None
     # What a call did one after the other is what it is made of: no one of these holds it up.
-    return Cause("blocked", most.who, f"{_said('blocked', most.who)}, mostly", certain=False, own=most.own)
+    said = _said("blocked", most.who, behind=most.behind)
+    return Cause("blocked", most.who, f"{said}, mostly", certain=False, own=most.own)
 
 
 def _ran(episode: Episode, waits: list[_Times]) -> bool:
@@ -521,7 +527,7 @@ def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:
     return bool(hit.mean() <= ELSEWHERE_MAX)
 
 
-def _said(state: str, who: str) -> str:
+def _said(state: str, who: str, *, behind: bool = False) -> str:
     if state == "stopped":
         return f"its thread was {words.stopped(who)}"
     if state == "paused":
@@ -530,9 +536,8 @@ def _said(state: str, who: str) -> str:
         return "its control group had used up its CPU quota"
     if state == "runnable":
         return f"its thread was ready; {who or 'another program'} had the CPU"
-    if who in BEFORE_QUEUE:
-        return BEFORE_QUEUE[who]
-    return f"its thread {words.slept(who)}" if who else "its thread slept"
+    said = BEFORE_QUEUE.get(who) or (f"its thread {words.slept(who)}" if who else "its thread slept")
+    return said.replace("its thread", "another of its threads") if behind else said
 
 
 def _article(kind: str) -> str:

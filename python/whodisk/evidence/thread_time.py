@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program
 from whodisk.evidence.own_threads import own_sql
@@ -38,7 +39,11 @@ SYNCS, DURABLE, READS, WRITES, DROPS, OTHERS = (
 )
 #: No call held it: it slept while something of it was in flight, it slept while nothing was, it ran, or it had no CPU.
 IN_FLIGHT, ASLEEP, RUNNING, NO_CPU = "in flight", "asleep", "running", "no CPU"
+#: A call that moves data held it until whoever is at the other end of a connection or pipe took or sent some.
+PEER = "peer"
 CALLS = (SYNCS, DURABLE, READS, WRITES, DROPS, OTHERS)
+#: Those that may have a connection or a pipe at their other end.
+MOVING = (READS, WRITES)
 #: A page that a thread touches and that has to be read first is a read.
 CALL_OF = {
     "read": READS,
@@ -165,6 +170,13 @@ class _Waits:
     #: What it slept in, of each sleep; empty: nobody looked.
     causes: npt.NDArray[np.str_]
 
+    @property
+    def peer(self) -> _Times:
+        """When it slept for the other end of a connection or a pipe."""
+        names = np.array([words.function(cause) for cause in self.causes.tolist()], np.str_)
+        mine = np.isin(names, words.AS_WHEN_PEER)
+        return self.asleep[0][mine], self.asleep[1][mine]
+
     @staticmethod
     def none() -> _Waits:
         nothing = np.zeros(0), np.zeros(0)
@@ -176,7 +188,7 @@ class _Sums:
 
     def __init__(self, waits_known: bool) -> None:
         self.waits_known = waits_known
-        self.parts: dict[str, float] = dict.fromkeys((*CALLS, IN_FLIGHT, ASLEEP, RUNNING, NO_CPU), 0.0)
+        self.parts: dict[str, float] = dict.fromkeys((*CALLS, PEER, IN_FLIGHT, ASLEEP, RUNNING, NO_CPU), 0.0)
         self.calls = {name: Calls(0, 0.0) for name in CALLS}
         self.whole_ns = self.flown_ns = self.behind_ns = self.own_ns = 0.0
         #: Outside of calls, by cause.
@@ -197,8 +209,11 @@ class _Sums:
             )
             # A call in which a thread had no CPU did not hold it then.
             lost = float(overlap(begin[these], end[these], *waits.ready).sum())
-            self.parts[name] += took - lost
+            # Nor does the storage while the other end of a connection takes nothing.
+            peer = float(overlap(begin[these], end[these], *waits.peer).sum()) if name in MOVING else 0.0
+            self.parts[name] += took - lost - peer
             self.parts[NO_CPU] += lost
+            self.parts[PEER] += peer
         durable = holds & (kind <= CALLS.index(DURABLE))
         self.synced.append((begin[durable], end[durable]))
         flown = begin[~holds], end[~holds]

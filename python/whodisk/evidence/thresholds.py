@@ -893,6 +893,13 @@ LOSS_BLOCKS = row(
     CHOSEN,
     "Blocks of time; neighbouring ones in which something was lost are one window, the unit of evidence.",
 )
+CPU_ASKED_MIN = row(
+    "CPU_ASKED_MIN",
+    0.5,
+    "share of the CPUs",
+    CHOSEN,
+    "What another program takes of the CPU time is its cost where a program runs on, or is ready to, this part of the CPUs: then it goes as fast as these let it.",
+)
 ONE_WINDOW_PART_MAX = row(
     "ONE_WINDOW_PART_MAX",
     0.85,
@@ -956,6 +963,20 @@ WAKERS_KNOWN_MIN = row(
     "share of the sleeps' time",
     CHOSEN,
     "Who ended sleeps is said where it is known for most of their time, and where it is mostly the same.",
+)
+HELD_BY_OWN_MIN = row(
+    "HELD_BY_OWN_MIN",
+    0.9,
+    "share of the sleep",
+    CHOSEN,
+    "A sleep was held by what another thread of the same program slept in, which woke it, where that one slept for this part of it.",
+)
+HELD_BY_OWN_SLEEPS_MAX = row(
+    "HELD_BY_OWN_SLEEPS_MAX",
+    4_096,
+    "sleeps",
+    CHOSEN,
+    "At most this many sleeps are asked for that, the longest ones.",
 )
 WAKERS_CALL_MIN_NS = row(
     "WAKERS_CALL_MIN_NS",

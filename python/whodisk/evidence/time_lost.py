@@ -163,9 +163,13 @@ WHERE tid IN ({listed}) AND state = 'blocked' AND cause = '{WAITS_FOR_CHILD}' AN
 
 def _there(context: Context, times: dict[str, npt.NDArray[Any]]) -> Floats:
     """Sum of these times in each of `LOSS_BLOCKS` blocks, ns."""
+    return in_blocks(context, *(times[name].astype(np.float64) for name in ("begin_ns", "end_ns")))
+
+
+def in_blocks(context: Context, begin_ns: Floats, end_ns: Floats) -> Floats:
+    """Sum of these times, several of which may pass at once, in each of `LOSS_BLOCKS` blocks of the measured window, ns."""
     edges = np.linspace(context.survey.begin_ns, context.survey.end_ns, LOSS_BLOCKS + 1)
-    begin, end = (np.sort(times[name].astype(np.float64)) for name in ("begin_ns", "end_ns"))
-    return np.diff(_before(begin, edges) - _before(end, edges))
+    return np.diff(_before(np.sort(begin_ns), edges) - _before(np.sort(end_ns), edges))
 
 
 def _before(moments: Floats, edges: Floats) -> Floats:

@@ -29,6 +29,11 @@ from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
 
 #: What a thread did, beside calls and sleeps, while others waited for it.
 RAN, NO_CPU, STOPPED = "ran", "had no CPU", "was stopped"
+#: What threads of the kernel do that others wait for, and what to do about it.
+KERNEL_WORK = {
+    "ext4lazyinit": "It fills the inode tables of a file system that was made a short time ago: wait until it has, or make the file system with "
+    "`mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0`.",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Holder:
     @property
     def remedy(self) -> str:
         """What whoever waits for it can do."""
+        if self.name in KERNEL_WORK:
+            return KERNEL_WORK[self.name]
         return f"Look at what {self.name} ({words.processes(self.pids)}) does while others wait for it, and whether it can do so at another time, or in shorter pieces."
 
     @property

@@ -233,9 +233,12 @@ def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
 
 
 def _others(verdict: Verdict, width: int) -> list[Text]:
-    """Findings after the first, a line each; how many more there are."""
+    """Findings after the first, a line each; how many more there are. Where there is room, what the first one led to."""
     others = verdict.findings[1:]
     shown = [Text(_cut(f"Also: {_named(finding, width)}", width)) for finding in others[:OTHERS_SHOWN]]
+    if not others and verdict.findings:
+        led_to = words.without_consequences(verdict.findings[0].claim)[1:]
+        shown = [Text(_cut(f"Consequence: {claim}", width)) for claim in led_to[:1]]
     if len(others) > OTHERS_SHOWN:
         shown[-1] = Text(f"Also: {len(others) - OTHERS_SHOWN + 1} more findings, with --all")
     return shown

@@ -27,6 +27,7 @@ from whodisk.detectors.thresholds import (
     WORSE_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.replay import replayed_without_stops
 from whodisk.evidence.time_lost import due_ratio, lost_values_sql
 from whodisk.evidence.worse import worse
@@ -67,6 +68,8 @@ class Judged:
     explained: Bools
     #: The largest part of all latency that a claim is large enough to accuse with, and that may be chance.
     by_chance: float = 0.0
+    #: Whether the recorder had the CPU that operations which stand apart needed.
+    recorder_held: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,6 +327,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
         by_chance=corrected.by_chance,
+        recorder_held=any(item.because == RECORDER_HAD_CPU for result in results for item in result.excuses),
     )
 
 

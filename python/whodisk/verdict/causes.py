@@ -195,7 +195,7 @@ def was_there(reason: Candidate, candidate: Candidate) -> bool:
 
 
 def _is_reason(reason: Candidate, candidate: Candidate, finding: Finding) -> bool:
-    if not was_there(reason, candidate):
+    if not was_there(reason, candidate) or (reason.makes_requests and candidate.no_more_to_do):
         return False
     kind = finding.culprit.kind
     if reason.consequence and finding.culprit.because_of == f"{reason.culprit.kind}:{reason.culprit.name}":

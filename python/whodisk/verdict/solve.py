@@ -667,7 +667,8 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
         return f"The workload does not get what it asks for: {_untimed_said(untimed)}."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
-    if any(slow.apart for slow in verdict.slowest):
+    stand_out = any(slow.apart for slow in verdict.slowest)
+    if stand_out and judged.recorder_held:
         return "Healthy, but for operations that the recorder held up."
     share = words.percent(min(1.0, judged.by_chance))
     if judged.by_chance >= UNDECIDED_MIN:
@@ -676,6 +677,9 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
         return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance."
     if undecided:
         return f"Healthy, as far as it can be told: {undecided}."
+    if stand_out:
+        # Those who waited for their own program's calls, requests or CPUs.
+        return "Healthy: what stands out is the program's own work, and nobody is to blame."
     return "Healthy: no operation stands out."
 
 
