@@ -47,6 +47,7 @@ from ground_truth import (
     together,
     traits,
     troubles,
+    turns,
     visitors,
 )
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
@@ -1186,6 +1187,19 @@ TRUTHS: dict[str, Truth] = {
         kind="stage",
         name="device",
         because_of="device:nvme0n1",
+    ),
+    "behind_a_write": Truth(
+        "own_turns",
+        True,
+        turns.behind_a_write,
+        says="above the block layer until a call of another thread of the same program was done",
+        nobody=True,
+    ),
+    "behind_a_sleeper": Truth(
+        "own_turns", False, turns.behind_a_sleeper, status="slow", kind="stage", name="fs"
+    ),
+    "behind_nobody_known": Truth(
+        "own_turns", False, turns.behind_nobody_known, status="slow", kind="stage", name="fs"
     ),
     "jumping_reader": Truth("layout", False, others.jumping_reader),
     "random_on_pieces": Truth("layout", False, others.random_on_pieces),

@@ -225,6 +225,7 @@ _WAITED_FOR = {
     "rt mutex": "an rt mutex",
     "page under writeback": "the writeback of a page",
     "rq_qos_wait": "a turn to write (writeback throttling)",
+    "fdget_pos": "the position of an open file that threads share",
     **dict.fromkeys(AS_WHEN_WATCHED, "a program that must permit it (fanotify: a virus scanner, an auditor)"),
     **dict.fromkeys(AS_WHEN_FROZEN, "a per-CPU read lock, as writers do while their file system is frozen"),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ground_truth import turns
 from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.evidence.asleep_for_requests import slept_for
 from whodisk.evidence.sleeps import of_threads
@@ -164,47 +166,16 @@ def test_who_sends_to_a_slow_reader_is_limited_by_it(tmp_path: Path, cause: str,
     assert limit.startswith("who is at the other end: httpd waits") is peer
 
 
-def one_file(path: Path, waker: int, holder_slept: str) -> Path:
-    """Reads of 50 us; 20 of them wait 12 ms for a lock on their file that a thread which writes has in hand."""
-    rng = np.random.default_rng(3)
-    latency = (50_000 * np.exp(rng.normal(0, 0.1, 4_000))).astype(np.int64)
-    held = np.arange(100, 4_000, 200)
-    latency[held] = 12 * MS
-    start = np.cumsum(latency + 300_000) - latency
-    waits = [sleep(LAST, at / MS + 0.01, at / MS + 11.99, "xfs_ilock", waker) for at in start[held].tolist()]
-    if holder_slept:
-        waits += [sleep(WRITER, at / MS, at / MS + 11.98, holder_slept) for at in start[held].tolist()]
-    begin = np.concatenate((start, start[held] - 10_000))
-    order = np.argsort(begin, kind="stable")
-    took = np.concatenate((latency, np.full(20, 12 * MS)))[order]
-    reads = order < 4_000
-    syscall = {
-        "op_id": SYSCALL_ID_BASE | np.arange(4_020),
-        "start_ns": begin[order],
-        "latency_ns": took,
-        "op": np.where(reads, "read", "write"),
-        "size_bytes": np.where(reads, 4096, 8 << 20),
-        "fs_ns": took,
-        "pid": 40,
-        "tid": np.where(reads, LAST, WRITER),
-        "comm": "build",
-    }
-    meta = {"duration_ns": int(start[-1]) + MS, "observer": "record", "command": ["build"]}
-    return write_case(path, syscall=syscall, tables={"waits": waits}, meta=meta)
-
-
 @pytest.mark.parametrize(
-    ("waker", "holder_slept", "accused"),
-    [(WRITER, "", False), (WRITER, "add_transaction_credits", True), (0, "", True)],
+    ("build", "accused"),
+    [(turns.behind_a_write, False), (turns.behind_a_sleeper, True), (turns.behind_nobody_known, True)],
 )
 def test_a_call_behind_a_call_of_its_program_accuses_nobody(
-    tmp_path: Path, waker: int, holder_slept: str, accused: bool
+    tmp_path: Path, build: Callable[[int, Path], Path], accused: bool
 ) -> None:
-    verdict = solve(one_file(tmp_path / "x.case", waker, holder_slept))
+    verdict = solve(build(3, tmp_path / "x.case"))
     assert [(finding.culprit.kind, finding.culprit.name) for finding in verdict.findings] == (
         [("stage", "fs")] if accused else []
     )
-    if holder_slept:
-        assert holder_slept in verdict.findings[0].claim
-    if not accused:
-        assert any("until a call of another thread of its program" in line for line in verdict.minor)
+    if build is turns.behind_a_sleeper:
+        assert "add_transaction_credits" in verdict.findings[0].claim

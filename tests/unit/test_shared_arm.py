@@ -63,6 +63,35 @@ def test_what_waits_one_after_the_other_adds_up(
     assert [float(row["lost_ns"] or 0) / MS for row in rows] == [lost_ms]
 
 
+def test_a_flush_is_a_part_of_the_request_that_carries_it(tmp_path: Path) -> None:
+    """A commit block waits for a neighbour, then for its flush, with which it ends: what it lost is lost."""
+    commit, flush = BLOCK_ID_BASE, BLOCK_ID_BASE + 1
+    path = write_case(
+        tmp_path / "case",
+        syscall={
+            "op_id": [APP_ID_BASE],
+            "start_ns": 0,
+            "latency_ns": 40 * MS,
+            "op": "sync",
+            "tid": 7,
+            "comm": "db",
+        },
+        block={
+            "op_id": [commit, flush],
+            "start_ns": np.array([0, 25]) * MS,
+            "latency_ns": np.array([40, 15]) * MS,
+            "op": ["write", "flush"],
+            "device": "sda",
+        },
+        links={"parent_id": [APP_ID_BASE, commit], "child_id": [commit, flush]},
+        meta={"observer": "record"},
+    )
+    guest = SimpleNamespace(op_id=np.array([commit]), lost_ns=np.array([20.0 * MS]))
+    with Case(path) as case:
+        lost = _lost_sql(SimpleNamespace(layer="syscall"), guest)  # type: ignore[arg-type]
+        assert case.rows(f"SELECT lost_ns FROM ({lost})") == [{"lost_ns": 20.0 * MS}]
+
+
 def test_a_commit_waits_for_the_journal_and_its_flush(tmp_path: Path) -> None:
     """A disk with an arm serves a neighbour while a journal's thread commits for the judged program."""
     rounds = 200

@@ -163,7 +163,8 @@ def _remedy(guest: Guest, has_arm: bool) -> str:
 
 def _lost_sql(context: Context, guest: Guest) -> str:
     """What each judged operation lost. Of requests that overlap it would have waited for the last one to end, each earlier by what that one
-    lost; one that begins after others have ended waited for them, so what such waves lost adds up."""
+    lost; one that begins after others have ended waited for them, so what such waves lost adds up. A flush
+    that ends with its carrier is a part of that one."""
     lost = ", ".join(
         f"({op_id}, {round(lost_ns)})"
         for op_id, lost_ns in zip(guest.op_id.tolist(), guest.lost_ns.tolist(), strict=True)
@@ -186,7 +187,9 @@ def _lost_sql(context: Context, guest: Guest) -> str:
   {", ".join(down)},
   requests AS (SELECT d.top_id, b.start_ns, b.start_ns + b.latency_ns AS end_ns, coalesce(g.lost_ns, 0) AS lost_ns
     FROM ({below}) AS d JOIN block_ops AS b ON b.op_id = d.op_id LEFT JOIN guest AS g ON g.op_id = d.op_id
-    WHERE NOT b.open AND b.op_id NOT IN (SELECT parent_id FROM waited WHERE kind = 'stacked')),
+    WHERE NOT b.open AND b.op_id NOT IN (SELECT parent_id FROM waited WHERE kind = 'stacked')
+      AND b.op_id NOT IN (SELECT w.child_id FROM waited AS w JOIN block_ops AS p ON p.op_id = w.parent_id JOIN block_ops AS c ON c.op_id = w.child_id
+        WHERE w.kind = 'waits_for' AND c.start_ns >= p.start_ns AND c.start_ns + c.latency_ns <= p.start_ns + p.latency_ns)),
   follows AS (SELECT *, start_ns >= max(end_ns) OVER (PARTITION BY top_id ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_next
     FROM requests),
   waves AS (SELECT *, count(*) FILTER (is_next) OVER (PARTITION BY top_id ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS wave FROM follows)

@@ -11,6 +11,7 @@ from whodisk import words
 from whodisk.detectors.blamed_device import Suspect, events
 from whodisk.detectors.thresholds import HOST_WAITED_MIN
 from whodisk.evidence.context import Context
+from whodisk.evidence.sleeps import HELD_TO_WRITE
 from whodisk.evidence.slow_operations import APP, HOLDERS, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
 from whodisk.statistics.stats import (
@@ -65,6 +66,11 @@ ADVICE = {
             "Look which program watches this file system (fanotify marks in /proc/*/fdinfo/*), and whether it can leave these files out.",
             "Repeat without that program: if as many calls are slow, it was not its answer that they waited for.",
         ),
+    ),
+    HELD_TO_WRITE: (
+        "Nobody gets a turn to write before the device has taken enough of what was written earlier: look at the device, or write less at a time. "
+        "`echo 0 > /sys/block/DEVICE/queue/wbt_lat_usec` for a minute shows what the turns cost.",
+        "Set wbt_lat_usec of the device to 0 and repeat: if as many calls are slow, it was no turn to write that they waited for.",
     ),
     **dict.fromkeys(
         words.AS_WHEN_PEER,

@@ -23,6 +23,7 @@ from whodisk.detectors.thresholds import (
     SINCE_WEIGHTS,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.device_pace import BYTES, pace_since
 from whodisk.evidence.flush_work import flushes_of
 from whodisk.evidence.level_change import LevelChange, blocks_of, level_change, level_of
 from whodisk.evidence.slow_operations import waited_for
@@ -434,7 +435,7 @@ def _candidate(context: Context, survey: Survey, since: Since, looked_at: tuple[
     share, worse = share_lost(context, survey, lost_sql)
     facts = _facts_changed(context, since.devices)
     came = None if facts else newcomer(context, since.devices, at_ns)
-    said = _said_of_flushes(context, survey, since) if since.of_flushes else _said(survey, since)
+    said = _said_of_flushes(context, survey, since) if since.of_flushes else _said(context, survey, since)
     cost = f" That is {words.percent(min(1.0, share))} of all latency." if since.of_flushes else ""
     claim = said + cost + (facts or (came.said if came else ""))
     return Candidate(
@@ -479,15 +480,23 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
     )
 
 
-def _said(survey: Survey, since: Since) -> str:
+def _said(context: Context, survey: Survey, since: Since) -> str:
     who = f"All {len(since.devices)} devices" if len(since.devices) > 1 else since.devices[0]
     takes = "take" if len(since.devices) > 1 else "takes"
     kinds = words.listed([words.plural_op(op) for op in since.ops if op != "flush"])
     flushes = f", {words.significant(since.flush.ratio)} times as long for flushes" if since.flush else ""
-    return (
-        f"{who} {takes} {words.significant(since.change.ratio)} times as long for {kinds} of the same size{flushes} from "
-        f"{words.duration(since.at_ns - survey.begin_ns)} on, to the end of the run, and had no more to do than before."
+    when = f"from {words.duration(since.at_ns - survey.begin_ns)} on, to the end of the run"
+    longer = f"{words.significant(since.change.ratio)} times as long for {kinds} of the same size{flushes}"
+    pace = (
+        pace_since(context.case, since.devices[0], since.at_ns, survey.end_ns)
+        if len(since.devices) == 1
+        else None
     )
+    if pace is None:
+        return f"{who} {takes} {longer} {when}, and had no more to do than before."
+    # A limit that somebody set, or credits that are spent: however many wait, so many come through.
+    rate = pace.rate if pace.unit == BYTES else f"{words.rate(pace.per_s)} requests a second"
+    return f"{who} {takes} {rate} and no more {when}: {longer}, with no more to do than before."
 
 
 def _said_of_flushes(context: Context, survey: Survey, since: Since) -> str:

@@ -477,9 +477,9 @@ def _claim(
         if np.mean(slow.for_request[chosen][stuck]) >= ONE_KIND_MOSTLY:
             lost += ", asleep in the file system for a request there (tables of stages show that as fs)"
     if slept is not None and slept.culprit is not None:
-        most = slept.sleep.share * slept.culprit.share
-        part = f"for {words.percent(most)} of that time " if most < ONE_KIND_MOSTLY else ""
-        lost += f", {part}waiting for {slept.culprit.name}"
+        part = slept.sleep.share * slept.culprit.share
+        said = f"for {words.percent(part)} of that time " if part < ONE_KIND_MOSTLY else ""
+        lost += f", {said}waiting for {slept.culprit.name}"
     return (
         f"{_stretch(context, suspect, counted, kind) or f'1 in {words.significant(every)} {kind}'} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
@@ -600,8 +600,9 @@ class _HeldAsleep:
 
     @property
     def culprit(self) -> Holder | None:
-        """That program, if it is mostly its doing that they were slow."""
-        return self.holder if self.sleep.share >= HELD_BY_ONE_MIN else None
+        """That program, if it is mostly its doing that they were slow: most of them, and not a few of the longest."""
+        least = min(self.sleep.share, self.sleep.number)
+        return self.holder if least >= HELD_BY_ONE_MIN else None
 
 
 def _slept_for(context: Context, suspect: Suspect) -> _HeldAsleep | None:

@@ -1529,6 +1529,13 @@ WHOLE_RUN_EDGE = row(
     CHOSEN,
     "What begins this late, or ends this early, did not go on all the time: the claim gives its begin or end.",
 )
+STRETCH_EDGE = row(
+    "STRETCH_EDGE",
+    0.1,
+    "share of the stopped time",
+    CHOSEN,
+    "... or that of a stretch without this part of it on either side, where that is less than half as long.",
+)
 THROTTLED_BESIDE_MIN = row(
     "THROTTLED_BESIDE_MIN",
     0.5,

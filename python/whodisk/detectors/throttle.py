@@ -14,6 +14,7 @@ from whodisk.detectors.thresholds import (
     DIRTY_BUSY_MAX,
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
+    STRETCH_EDGE,
     THROTTLE_MEANWHILE_MIN,
     THROTTLE_MOMENTS,
     THROTTLED_BESIDE_MIN,
@@ -23,7 +24,6 @@ from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
-from whodisk.evidence.own_turns import behind_own_calls
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.sleeps import DIRTY_SLEEPS
 from whodisk.evidence.slow_operations import APP
@@ -69,7 +69,6 @@ def run(context: Context) -> Result:
     if context.case.wbt:
         _tell_wbt(context, result)
     _tell_written_before(context, result)
-    _tell_own_turns(context, result)
     tids = busy_submitters(context)
     stopped = lost_in_waits(context, tids, "throttled")
     if stopped is not None:
@@ -102,29 +101,6 @@ def _tell_written_before(context: Context, result: Result) -> None:
             "of all latency. The program made this work; earlier syncs spread it."
         )
     result.excuses.append(Excuse("waited for what was written before", explains))
-
-
-def _tell_own_turns(context: Context, result: Result) -> None:
-    """Calls that slept above the block layer until a call of another thread of their program was done."""
-    slow = context.slow
-    at = np.flatnonzero(~context.explained & (slow.blamed == FS))
-    waited = at[
-        behind_own_calls(
-            context.case, slow.tid[at], slow.start_ns[at], slow.end_ns[at], slow.stage_excess_ns[at, FS]
-        )
-    ]
-    if not len(waited):
-        return
-    explains = np.zeros(len(slow), np.bool_)
-    explains[waited] = True
-    share = context.share_lost(waited)
-    if share >= SHARE_OF_LATENCY_FLOOR:
-        result.observed.append(
-            f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block layer until a call of "
-            f"another thread of the same program was done: {words.percent(share)} of all latency. The kernel lets one at a time into a file or folder; files of their own "
-            "for each thread would spread that."
-        )
-    result.excuses.append(Excuse("waited for a call of another thread of the same program", explains))
 
 
 def _tell_wbt(context: Context, result: Result) -> None:
@@ -331,8 +307,12 @@ def _passing(context: Context, group: str, device: str) -> str:
         )
     else:
         return ""
-    # Who is in no limited group passes uncounted.
-    of_group = f"AND cgroup = {quoted(group)}" if group else ""
+    # Who is in no limited group passes uncounted. A request without data (a flush, of a group that nobody recorded) counts for the controller as any other.
+    of_group = (
+        f"AND (cgroup = {quoted(group)} OR (cgroup IS NULL AND op <> 'flush' AND coalesce(size_bytes, 0) = 0 AND coalesce(comm IN ({own_sql(context)}), TRUE)))"
+        if group
+        else ""
+    )
     # A controller lets requests pass in bursts, and holds all of them between two: both belong to the parts in which some are held.
     part, part_s = context.survey.time_bin_sql(LOSS_BLOCKS), context.survey.span_ns / LOSS_BLOCKS / 1e9
     first, last = (
@@ -423,18 +403,28 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
 def _when_stopped(context: Context, tids: list[int]) -> str:
     """Since when the controller kept threads from running, or between which moments, where that is not all of the run."""
     survey = context.survey
-    row = context.case.rows(
-        f"SELECT min(start_ns) AS first_ns, max(start_ns + duration_ns) AS last_ns FROM waits WHERE {waits_where(context, tids, 'throttled')}"
-    )[0]
-    first, last = int(row["first_ns"] or 0), int(row["last_ns"] or 0)
+    data = context.case.arrays(
+        f"SELECT start_ns, duration_ns FROM waits WHERE {waits_where(context, tids, 'throttled')} ORDER BY start_ns, tid"
+    )
+    start, took = (data[name].astype(np.int64) for name in ("start_ns", "duration_ns"))
+    first, last = int(start[0]), int((start + took).max())
+    # A few stops of a moment, long before or behind the others, are no stretch of the run.
+    upto = np.cumsum(took)
+    first_at, last_at = np.searchsorted(upto, [STRETCH_EDGE * upto[-1], (1 - STRETCH_EDGE) * upto[-1]])
+    low, high = int(start[first_at]), int((start + took)[last_at])
+    mostly = 2 * (high - low) < last - first
+    if mostly:
+        first, last = low, high
     edge_ns = WHOLE_RUN_EDGE * survey.span_ns
     late, early = first - survey.begin_ns > edge_ns, survey.end_ns - last > edge_ns
     begin, end = context.case.moment(first), context.case.moment(last)
     if late and early:
-        return f" between {begin} and {end}"
-    if late:
-        return f" from {begin} on"
-    return f" until {end}" if early else ""
+        when = f" between {begin} and {end}"
+    elif late:
+        when = f" from {begin} on"
+    else:
+        when = f" until {end}" if early else ""
+    return f", mostly{when}," if mostly and when else when
 
 
 def _meanwhile(context: Context) -> Bools:

@@ -18,8 +18,9 @@ class Sleep:
 
     #: Kernel function, or what a thread waited for: `page under writeback`.
     cause: str
-    #: Part of the slow operations' time.
+    #: Part of the slow operations' time; and of their number, those that slept so for half of theirs.
     share: float
+    number: float
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,17 @@ def slept_in(context: Context, chosen: Bools) -> Sleep | None:
         return None
     tid, begin, end = sample(context, chosen)
     slept: dict[str, float] = {}
+    mostly: dict[str, int] = {}
     for mine, sleeps in of_threads(context.case, tid, begin, end, held=True):
         for cause in np.unique(sleeps.cause).tolist():
             its = sleeps.cause == cause
             held = overlap(begin[mine], end[mine], sleeps.begin_ns[its], sleeps.end_ns[its])
             slept[cause] = slept.get(cause, 0.0) + float(held.sum())
+            mostly[cause] = mostly.get(cause, 0) + int((2 * held >= (end - begin)[mine]).sum())
     if not slept:
         return None
     most = max(sorted(slept), key=lambda cause: slept[cause])
-    return Sleep(most, slept[most] / float((end - begin).sum()))
+    return Sleep(most, slept[most] / float((end - begin).sum()), mostly[most] / len(tid))
 
 
 def busy_meanwhile(context: Context, chosen: Bools) -> Busy | None:

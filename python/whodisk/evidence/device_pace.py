@@ -122,11 +122,22 @@ def paces_of(case: Case, block: Survey) -> list[Pace]:
     return sorted(found, key=lambda pace: -float((pace.end_ns - pace.begin_ns).sum()))
 
 
-def _requests_sql(device: str, op: str) -> str:
-    """Issue, end and size of requests, in order of their ends."""
+def pace_since(case: Case, device: str, begin_ns: int, end_ns: int) -> Pace | None:
+    """The pace that a device kept for requests that move data, whatever they do, between two moments; None if it kept none, or takes one at a time."""
+    data = case.arrays(_requests_sql(device, *KINDS, begin_ns=begin_ns, end_ns=end_ns))
+    if len(data["end_ns"]) < PACE_REQUESTS_MIN:
+        return None
+    issued, end, size = (data[name].astype(np.float64) for name in ("issued_ns", "end_ns", "size_bytes"))
+    pace = pace_of(device, KINDS[0], issued, end, size, float(end.max() - issued.min()))
+    return None if pace is None or pace.alone else pace
+
+
+def _requests_sql(device: str, *ops: str, begin_ns: int | None = None, end_ns: int | None = None) -> str:
+    """Issue, end and size of requests, in order of their ends; of those that begin between two moments, where these are given."""
+    within = f" AND start_ns BETWEEN {begin_ns} AND {end_ns}" if begin_ns is not None else ""
     return f"""SELECT * FROM (SELECT start_ns + latency_ns - device_ns - coalesce(interrupt_ns, 0) AS issued_ns, start_ns + latency_ns AS end_ns,
     size_bytes, row_number() OVER (ORDER BY start_ns, op_id) AS place, count(*) OVER () AS every
-  FROM block_ops WHERE device = {quoted(device)} AND op = {quoted(op)} AND NOT open AND device_ns IS NOT NULL AND size_bytes > 0)
+  FROM block_ops WHERE device = {quoted(device)} AND op IN ({", ".join(map(quoted, ops))}) AND NOT open AND device_ns IS NOT NULL AND size_bytes > 0{within})
 WHERE abs(place - every / 2) <= {PACE_REQUESTS_MAX // 2} ORDER BY end_ns, issued_ns"""
 
 

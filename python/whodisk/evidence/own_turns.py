@@ -1,4 +1,5 @@
-"""Calls that slept until a call of another thread of their program was done: for a lock on a file, or a folder, that the kernel gives to one at a time.
+"""Calls that slept for what is no storage's: until a call of another thread of their program was done (a lock on a file, or a folder, that the kernel gives to one at a time), or
+until every CPU had let go of something.
 
 A server reads from the file that another thread of it writes 8 MiB into. Nobody else is waited for, and no storage: that is what the calls of one program on one file take together.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own
+from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own, of_threads
 from whodisk.evidence.thresholds import COVERS_MIN
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Floats, Ints, overlap
@@ -31,5 +32,16 @@ WHERE state = 'blocked' AND waker_pid = pid AND tid IN ({", ".join(map(str, np.u
     for thread in np.unique(of[mine]).tolist():
         calls, sleeps = tid == thread, mine & (of == thread)
         slept = overlap(begin_ns[calls], end_ns[calls], low[sleeps], high[sleeps])
+        found[calls] = (slept > 0) & (slept >= COVERS_MIN * lost_ns[calls])
+    return found
+
+
+def behind_all_cpus(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floats) -> Bools:
+    """Which of these calls slept for nearly all that they lost until every CPU had let go of something (RCU), or behind who did: no storage is waited for."""
+    found = np.zeros(len(tid), np.bool_)
+    for calls, sleeps in of_threads(case, tid, begin_ns, end_ns, held=True):
+        names = np.array([words.function(cause) for cause in sleeps.cause.tolist()], np.str_)
+        its = np.isin(names, words.AS_WHEN_RCU)
+        slept = overlap(begin_ns[calls], end_ns[calls], sleeps.begin_ns[its], sleeps.end_ns[its])
         found[calls] = (slept > 0) & (slept >= COVERS_MIN * lost_ns[calls])
     return found

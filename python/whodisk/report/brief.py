@@ -16,6 +16,8 @@ from whodisk.types import Cell
 
 #: A strip of stages shows what a finding says of a stage if that has this part of what was lost.
 SHOWN_PART_MIN = 0.25
+#: Beside what makes a run slow, other findings are shown from this part of all latency on.
+ALSO_SHARE_MIN = 0.002
 #: With the blank lines and the line of the report that `whodisk solve` adds.
 LINES_MAX = 25
 #: Each section's share of them.
@@ -235,6 +237,9 @@ def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
 def _others(verdict: Verdict, width: int) -> list[Text]:
     """Findings after the first, a line each; how many more there are. Where there is room, what the first one led to."""
     others = verdict.findings[1:]
+    if verdict.status == "slow":
+        # One read of 10 ms, beside what makes all of them slow, is nothing to begin with.
+        others = [finding for finding in others if finding.share_of_latency >= ALSO_SHARE_MIN]
     shown = [Text(_cut(f"Also: {_named(finding, width)}", width)) for finding in others[:OTHERS_SHOWN]]
     if not others and verdict.findings:
         led_to = words.without_consequences(verdict.findings[0].claim)[1:]
