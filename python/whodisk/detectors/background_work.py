@@ -15,6 +15,7 @@ from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
 from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
 from whodisk.evidence.context import Context
+from whodisk.evidence.flush_owners import flushes_of_others_sql
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
 from whodisk.evidence.programs import programs_sql
 from whodisk.findings import Culprit
@@ -55,7 +56,10 @@ def run(context: Context) -> Result:
         names = sorted({str(name) for name in data["comm"]} - seen)
         seen.update(names)
         everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
-        work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
+        flushed = _flushed(context, bins, devices)
+        work = [
+            w for name in names if (w := _work(context, data, name, everybody, load, flushed)) is not None
+        ]
         result.candidates += [
             _candidate(context, bins, devices, w, where(disk_asked(context, shared, below, w.comm), below))
             for w in work
@@ -63,14 +67,34 @@ def run(context: Context) -> Result:
     return result
 
 
+def _flushed(context: Context, bins: int, devices: list[str]) -> dict[str, Bools]:
+    """By program when these devices flushed what it had written, per time bin."""
+    first, last = (context.survey.time_bin_sql(bins, at) for at in ("start_ns", "end_ns"))
+    rows = context.case.arrays(
+        f"SELECT DISTINCT comm, unnest(range({first}, {last} + 1)) AS bin FROM ({flushes_of_others_sql(context, devices)}) AS f ORDER BY 1, 2"
+    )
+    found: dict[str, Bools] = {}
+    for comm in np.unique(rows["comm"].astype(str)).tolist():
+        places = rows["bin"][rows["comm"].astype(str) == comm].astype(np.int64)
+        found[comm] = np.isin(np.arange(bins), places)
+    return found
+
+
 def _work(
-    context: Context, data: dict[str, np.ndarray], name: str, everybody: tuple[Floats, Floats], load: Load
+    context: Context,
+    data: dict[str, np.ndarray],
+    name: str,
+    everybody: tuple[Floats, Floats],
+    load: Load,
+    flushed: dict[str, Bools],
 ) -> Work | None:
     mine = data["comm"] == name
     if is_kernel_thread(context.case, name) or data["own"][mine].any():
         return None
     size, requests = own = _per_bin(data, mine, load.bins)
     present = np.asarray(requests > 0, np.bool_)
+    # It syncs what it writes: while the device does that, it is there.
+    present |= flushed.get(name, present)
     # A quiet bin between two busy ones is no absence.
     present[1:-1] |= present[:-2] & present[2:]
     # Its part of what all programs did while it was there.

@@ -59,6 +59,8 @@ class Hog:
 
 def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, str]:
     """What another program is called, and what in a sentence: one that has the judged program's name with its processes, where they are known."""
+    recorded = {context.case.meta.get("command_pid"), *context.own_programs[1]}
+    pids = [pid for pid in pids if pid not in recorded]
     if name not in context.own_programs[0] or not pids:
         return name, name
     more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""

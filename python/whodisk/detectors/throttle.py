@@ -260,7 +260,7 @@ def _io(context: Context, held: TimeLost) -> Candidate:
     passing = _passing(context, group, device)
     way = f"; meanwhile {passing} pass to {device}" if passing else device and f" on the way to {device}"
     claim = (
-        f"A controller holds operations back on purpose: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
+        f"A controller holds operations back on purpose{_held_since(context)}: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
         f"each{way}{f', group {group}' if group else ''}. The device does not limit them."
     )
     found = of_time_lost(
@@ -282,6 +282,17 @@ def _io(context: Context, held: TimeLost) -> Candidate:
     found.p99_ratio = worse
     found.large |= held.share >= SHARE_OF_LATENCY_FLOOR and worse >= SEEN_P99_RATIO_MIN
     return found
+
+
+def _held_since(context: Context) -> str:
+    """Since when, where that was not all of the run."""
+    first = context.case.rows(
+        f"SELECT min(start_ns) AS first_ns FROM measured WHERE layer = '{context.layer}' AND throttle_ns > 0"
+    )[0]["first_ns"]
+    survey = context.survey
+    if first is None or int(first) - survey.begin_ns <= WHOLE_RUN_EDGE * survey.span_ns:
+        return ""
+    return f" from {context.case.moment(int(first))} on"
 
 
 #: What a controller's holding back cost each operation.
@@ -334,12 +345,19 @@ WHERE part IN (SELECT part FROM parts) GROUP BY 1 ORDER BY 2 DESC, 1"""
 
 
 def _group(context: Context) -> str:
-    """Folder of the control group that most of the judged program's requests are accounted to; empty if unknown, or no group's."""
+    """Folder of the control group that most of the judged program's requests are accounted to, while some are held back; empty if unknown, or no group's.
+
+    A program that was put into a group in the middle of the run had another one before.
+    """
     if "block" not in context.surveys:
         return ""
+    held = context.case.rows(
+        f"SELECT min(start_ns) AS first_ns, max(start_ns + throttle_ns) AS last_ns FROM measured WHERE layer IN ('block', '{context.layer}') AND throttle_ns > 0"
+    )[0]
+    first, last = int(held["first_ns"] or 0), int(held["last_ns"] or context.survey.end_ns)
     rows = context.case.rows(
         f"""SELECT cgroup, count(*) AS n, sum(count(*)) OVER () AS all_n FROM measured
-WHERE layer = 'block' AND comm IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
+WHERE layer = 'block' AND comm IN ({own_sql(context)}) AND start_ns BETWEEN {first} AND {last} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
     )
     if not rows or rows[0]["cgroup"] is None or 2 * float(rows[0]["n"] or 0) <= float(rows[0]["all_n"] or 0):
         return ""
@@ -351,8 +369,12 @@ WHERE layer = 'block' AND comm IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DES
 def _limits(context: Context, group: str) -> str:
     """The files in which a control group's limits stand: those of version 1 of the controllers have other names."""
     mounts: dict[str, list[str]] = context.case.system.get("mounts") or {}
+    # Without a group: where version 1 has the controller of requests, version 2 has none.
+    v1 = [target for target, mount in mounts.items() if mount[1] == "cgroup" and target.endswith("/blkio")]
     if any(mount[1] == "cgroup" and group.startswith(f"{target}/") for target, mount in mounts.items()):
         return f"{group}/blkio.throttle.*_device"
+    if not group and v1:
+        return f"{v1[0]}/GROUP/blkio.throttle.*_device"
     return f"{group or '/sys/fs/cgroup/GROUP'}/io.max (and io.latency, io.cost.qos)"
 
 

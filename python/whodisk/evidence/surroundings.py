@@ -127,8 +127,11 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
 
 
 def _or_stolen(case: Case, survey: Survey, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
-    """The same, where the hypervisor had the CPUs while an operation needed one and nothing else is seen to have held it."""
-    needy = [c is NOTHING and e.stage in NEEDS_CPU for e, c in zip(episodes, causes, strict=True)]
+    """The same, where the hypervisor had the CPUs while an operation needed one and nothing else is seen to have held it. A thread on a CPU that is elsewhere looks as if it ran."""
+    needy = [
+        (c is NOTHING or c.state == "ran") and e.stage in NEEDS_CPU
+        for e, c in zip(episodes, causes, strict=True)
+    ]
     steal = steal_of(case, survey) if any(needy) and "series" in case.columns else None
     if steal is None:
         return causes

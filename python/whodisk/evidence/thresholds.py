@@ -893,6 +893,13 @@ LOSS_BLOCKS = row(
     CHOSEN,
     "Blocks of time; neighbouring ones in which something was lost are one window, the unit of evidence.",
 )
+FLUSH_OWNER_MIN = row(
+    "FLUSH_OWNER_MIN",
+    0.5,
+    "share of the bytes",
+    CHOSEN,
+    "A flush is the work of another program that wrote more than this part of what ended on its device since the flush before.",
+)
 CPU_ASKED_MIN = row(
     "CPU_ASKED_MIN",
     0.5,

@@ -8,6 +8,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.context import Context
+from whodisk.evidence.flush_owners import flushes_of_others_sql
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slowest import Episode
 from whodisk.evidence.surroundings import FLUSHED, Times, is_elsewhere
@@ -39,6 +40,8 @@ class Beside:
     size_bytes: int
     #: Whether they seldom cover as much of other times of this length.
     certain: bool
+    #: Whether the flush that makes them durable is a part of it.
+    flushed: bool = False
 
     @property
     def said(self) -> str:
@@ -46,7 +49,8 @@ class Beside:
             return FLUSHED
         size = f", {words.size(self.size_bytes)}" if self.size_bytes else ""
         whose = "that the kernel wrote out" if self.program == KERNEL else f"of {self.program}"
-        return f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} {whose}{size}"
+        flush = f", and {'their' if self.requests > 1 else 'its'} flush" if self.flushed else ""
+        return f"beside {words.things(self.requests, self.op, words.plural_op(self.op))} {whose}{size}{flush}"
 
 
 def beside_of(context: Context, episode: Episode) -> Beside | None:
@@ -67,18 +71,24 @@ WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {q
     window = np.array([float(from_ns)]), np.array([float(episode.end_ns)])
     least_ns = COVERS_MIN * episode.stage_ns[STAGES.index("device")]
     found: list[tuple[str, int, float, Beside]] = []
-    for kind, who in sorted(set(zip(op.tolist(), program.tolist(), strict=True))):
-        mine = (op == kind) & (program == who)
+    pairs = sorted(set(zip(op.tolist(), program.tolist(), strict=True)))
+    # A program's writes, and the flush that makes them durable, are one work.
+    syncing = {who for kind, who in pairs if kind == FLUSH and who and ("write", who) in pairs}
+    for kind, who in pairs:
+        if kind == FLUSH and who in syncing:
+            continue
+        both = kind == "write" and who in syncing
+        mine = ((op == kind) | (both & (op == FLUSH))) & (program == who)
         times = disjoint(data["start_ns"][mine].astype(np.float64), data["end_ns"][mine].astype(np.float64))
         covered = float(overlap(*window, *times)[0])
         if covered < least_ns:
             continue
-        count = int(mine.sum())
+        count = int((mine & (op == kind)).sum())
         many = count >= AHEAD_TOLD_MIN and kind != FLUSH
         if not many and (bool(data["own"][mine][0]) or (who == KERNEL and kind != FLUSH)):
             continue
         size = int(data["size_bytes"][mine].astype(np.int64).sum())
-        beside = Beside(count, kind, who, size, certain=False)
+        beside = Beside(count, kind, who, size, certain=False, flushed=both)
         rank = FLUSH if kind == FLUSH else FEW if not many else WRITEBACK if who == KERNEL else MANY
         found.append((rank, count if many else 0, covered, beside))
     if not found:
@@ -88,8 +98,9 @@ WHERE start_ns < {episode.end_ns} AND end_ns > {from_ns} AND (NOT own OR op = {q
     )
     if rank == FEW:
         return most
+    kinds = ", ".join(map(quoted, (most.op, FLUSH) if most.flushed else (most.op,)))
     theirs = context.case.arrays(
-        f"SELECT program, start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op = {quoted(most.op)}"
+        f"SELECT program, start_ns, end_ns FROM {_requests_sql(context, episode.device)} AS r WHERE op IN ({kinds})"
     )
     mine = _programs(context, theirs) == most.program
     every = Times(
@@ -108,6 +119,8 @@ def _programs(context: Context, requests: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _requests_sql(context: Context, device: str) -> str:
-    """SQL: requests of a device with their program, and flushes, which may have none."""
-    return f"""(SELECT op, coalesce({program_sql(context)}, '') AS program, coalesce(size_bytes, 0) AS size_bytes, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
+    """SQL: requests of a device with their program, and flushes with the other program that they are for, if there is one."""
+    owners = flushes_of_others_sql(context, [device])
+    return f"""(SELECT op, coalesce({program_sql(context)}, (SELECT f.comm FROM ({owners}) AS f WHERE f.op_id = block_ops.op_id), '') AS program,
+    coalesce(size_bytes, 0) AS size_bytes, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
   WHERE device = {quoted(device)} AND NOT open AND (comm IS NOT NULL OR op = '{FLUSH}'))"""
