@@ -197,7 +197,14 @@ def _read_again(
 
 def _again_sql(context: Context) -> str:
     """Pieces that had been read before and had to be fetched again, and the time that each cost."""
-    return f"SELECT *, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
+    return f"SELECT * FROM ({_without_held_back(context)}) AS t WHERE missed AND nth > 1"
+
+
+def _without_held_back(context: Context, part: float = 1.0) -> str:
+    """Pieces with the time that each cost, or a part of it: without what a controller held it back, which is its doing, and no lack of cache."""
+    return f"""SELECT t.*, {part!r} * t.wait_ns * coalesce(1 - held.part, 1) AS lost_ns FROM ({touches_sql(context)}) AS t
+LEFT JOIN (SELECT op_id, least(1, throttle_ns / latency_ns) AS part FROM measured
+  WHERE layer = '{context.layer}' AND throttle_ns > 0 AND latency_ns > 0) AS held ON held.op_id = t.op_id"""
 
 
 def _said_again(held: TimeLost, again: int, kept: int) -> str:
@@ -244,7 +251,7 @@ def _mostly_after(context: Context, moment_ns: float, again: int) -> bool:
 
 def _of_a_group(context: Context, account: PageCache) -> list[Candidate]:
     """The claim about a group's limit: of each wait, for readahead in flight too, the part counts that had been in memory."""
-    lost_sql = f"SELECT *, wait_ns * {account.refaulted_part!r} AS lost_ns FROM ({touches_sql(context)}) AS t WHERE wait_ns > 0"
+    lost_sql = f"SELECT * FROM ({_without_held_back(context, account.refaulted_part)}) AS t WHERE wait_ns > 0"
     held = lost_in_blocks(context, lost_sql, "lost_ns")
     if held is None:
         return []

@@ -98,8 +98,10 @@ def _too_small(context: Context, device: str) -> Candidate | None:
             f"Readers of {device} waited {words.percent(share)} of their time for the device, page after page: without "
             f"readahead (read_ahead_kb = 0) {words.size(size_bytes)} are fetched at a time, however much a read asks for."
         )
+    lost_sql = f"SELECT op_id, wait_ns AS lost_ns FROM ({_waits_sql(device)}) AS waits"
     return Candidate(
         culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
+        p99_ratio=p99_ratio(context, lost_sql),
         claim=claim,
         baseline="the same reads served from memory",
         effect=Effect("part of the time in reads", share, "1", low, min(1.0, high)),
@@ -134,10 +136,9 @@ def _too_small_for_faults(context: Context, device: str) -> Candidate | None:
     window_kb = read_ahead_kb(context, device)
     if window_kb is None or window_kb >= DEFAULT_READ_AHEAD_KB or context.layer != "syscall":
         return None
-    waits = context.case.arrays(
-        f"""SELECT start_ns, start_ns + latency_ns AS end_ns, {_AT_DEVICE} AS wait_ns FROM measured
+    waits_sql = f"""SELECT op_id, start_ns, start_ns + latency_ns AS end_ns, {_AT_DEVICE} AS wait_ns FROM measured
 WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} ORDER BY start_ns, op_id"""
-    )
+    waits = context.case.arrays(waits_sql)
     whole_ns = context.survey.latency_ns
     wait_ns = float(waits["wait_ns"].sum())
     totals = context.case.rows(faults_sql(device, window_kb))[0]
@@ -157,6 +158,7 @@ WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} ORDER BY 
     )
     return Candidate(
         culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
+        p99_ratio=p99_ratio(context, f"SELECT op_id, wait_ns AS lost_ns FROM ({waits_sql}) AS waits"),
         claim=claim,
         baseline=f"one request for all pages of {DEFAULT_READ_AHEAD_KB} KiB",
         effect=Effect("part of the time of all operations", share, "1", low, min(1.0, high)),
@@ -309,7 +311,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""
 
 
 def _waits_sql(device: str) -> str:
-    return f"""SELECT r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
+    return f"""SELECT r.op_id, r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = {quoted(device)} ORDER BY r.start_ns, r.op_id"""
 

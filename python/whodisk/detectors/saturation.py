@@ -26,6 +26,7 @@ from whodisk.detectors.thresholds import (
     AHEAD_MIN,
     FILLED_WINDOW_MIN,
     FOREIGN_FILLED,
+    HELD_BELOW_MIN,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
     ROBBED_MAX,
@@ -211,6 +212,9 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         # What sets its speed is who has its CPU: that is no limit of its own.
         return
     of_threads = limit_of(context, program, time) if time is not None else None
+    if of_threads is None and (alone := thread_time(context, program, alone=True)) is not None:
+        # Its other threads sleep until that one has done their work.
+        of_threads = limit_of(context, program, alone)
     held = of_threads or flush_limit(context, program)
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
@@ -478,7 +482,8 @@ def _bandwidth(load: Load) -> str:
 def _saturated(context: Context) -> str:
     """Whether latency grew in proportion to depth where the case has several depths of one kind."""
     strata = context.surveys.get("block", context.survey).strata
-    if not strata:
+    # Where operations wait for their thread, or for a CPU, requests of a deep queue take longer, too.
+    if not strata or (context.layer != "block" and held_below(context) < HELD_BELOW_MIN):
         return ""
     main = max(strata, key=lambda s: s.latency_ns)
     same = [s for s in strata if _same_kind(s, main) and s.operations >= 0.01 * main.operations]

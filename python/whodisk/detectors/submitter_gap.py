@@ -12,6 +12,7 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, evidence_beyond, large_enough
 from whodisk.detectors.thresholds import (
     GAP_STATE_MIN,
+    GAP_TOGETHER_MAX,
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
     SILENCE_RATIO_MIN,
@@ -206,7 +207,7 @@ def _candidate(
         evidence=_evidence(context, shortest_ns),
         refute="Run the same workload under a real-time priority (`chrt -f 50`) on a CPU of its own: silences that "
         "stay are not the scheduler's, and silences below the block layer would show as device time.",
-        remedy=_remedy(gaps),
+        remedy=_remedy(context, gaps),
         otherwise=claim,
         explains=waits.explained,
         stopped=frozenset(gaps.tid[gaps.state == STOPPED].tolist()),
@@ -295,7 +296,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
             ),
         ],
         refute="Look who sends SIGSTOP, and repeat without: operations that stay slow are not its.",
-        remedy=_remedy(gaps),
+        remedy=_remedy(context, gaps),
         otherwise=claim,
         explains=waits.explained,
         stopped=frozenset(stops.tid.tolist()) | _with_them(context),
@@ -391,11 +392,12 @@ def _begins(context: Context, gaps: Gaps) -> Ints:
 
 
 def _claim(gaps: Gaps, numbers: Ints, waits: LateOperations, context: Context) -> str:
-    times = int(numbers.max()) + 1
     # Several threads at once are silent once.
     begin, end = disjoint(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
     silent_ns = float((end - begin).sum())
-    each = words.duration(float(np.median(gaps.duration_ns)))
+    lengths = _one_after_the_other(begin, end)
+    times = min(int(numbers.max()) + 1, len(lengths))
+    each = words.duration(float(np.median(lengths)))
     text = (
         f"{words.threads_together(_threads(gaps))} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
         f"{words.duration(silent_ns)} in all (typically {each}){_seen(context, gaps)}: the workload had work, and nothing was in flight"
@@ -408,6 +410,18 @@ def _claim(gaps: Gaps, numbers: Ints, waits: LateOperations, context: Context) -
             f"{words.duration(reap_ns)} to be taken"
         )
     return text + "."
+
+
+def _one_after_the_other(begin_ns: Floats, end_ns: Floats) -> Floats:
+    """How long each silence was, ns: a freezer stops a thread two or three times within some microseconds, and that is one."""
+    there = end_ns > begin_ns
+    begin, end = begin_ns[there], end_ns[there]
+    length = end - begin
+    between = begin[1:] - end[:-1]
+    new = np.concatenate(([True], between > GAP_TOGETHER_MAX * np.maximum(length[1:], length[:-1])))
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(begin)) - 1
+    return np.asarray(end[last] - begin[first], np.float64)
 
 
 def _seen(context: Context, gaps: Gaps) -> str:
@@ -435,7 +449,12 @@ def _states(gaps: Gaps) -> str:
     return words.listed([str(state) for state in states[silent >= GAP_STATE_MIN * silent.sum()]])
 
 
-def _remedy(gaps: Gaps) -> str:
+def _remedy(context: Context, gaps: Gaps) -> str:
+    if "frozen" in _seen(context, gaps):
+        return (
+            "Look who freezes its control group (cgroup.freeze of the group, freezer.state of cgroup v1; cgroup.events tells when): a pause of a container, a checkpoint. "
+            "The storage below only waited for it."
+        )
     if set(gaps.state) == {STOPPED}:
         return (
             "Find out who stops the process (SIGSTOP, a debugger, a job control shell, a freezer); `strace -f -e "

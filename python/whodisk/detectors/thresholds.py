@@ -1498,6 +1498,13 @@ STOPS_MIN = row(
     CHOSEN,
     "At least this many stops that were seen accuse for the sake of the 99th percentile.",
 )
+GAP_TOGETHER_MAX = row(
+    "GAP_TOGETHER_MAX",
+    0.05,
+    "share of the longer one",
+    CHOSEN,
+    "Silences that follow each other within this part of their length are one.",
+)
 GAP_STATE_MIN = row(
     "GAP_STATE_MIN",
     0.2,

@@ -123,7 +123,39 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         )
         for number, e in enumerate(episodes)
     ]
-    return _or_stolen(case, survey, episodes, causes)
+    return _or_stolen(case, survey, episodes, _or_late_wakers(case, survey, episodes, causes))
+
+
+def _or_late_wakers(case: Case, survey: Survey, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
+    """The same, where whoever let a sleeper go on was ready for nearly all of that time and had no CPU: a worker of the kernel that ends a request of a real drive, say."""
+    asleep = [n for n, cause in enumerate(causes) if cause.state == "blocked" and not episodes[n].silence]
+    if not asleep or "waker_tid" not in case.columns.get("waits", ()):
+        return causes
+    values = ", ".join(
+        f"({n}, {episodes[n].tid}, {episodes[n].start_ns}, {episodes[n].end_ns})" for n in asleep
+    )
+    rows = case.rows(
+        f"""WITH e(n, tid, low_ns, high_ns) AS (VALUES {values}),
+slept AS (SELECT n, waker_tid, greatest(low_ns, start_ns) AS begin_ns, least(high_ns, start_ns + duration_ns) AS end_ns
+  FROM e JOIN waits AS w ON w.tid = e.tid WHERE w.state = 'blocked' AND waker_tid IS NOT NULL AND start_ns < high_ns AND start_ns + duration_ns > low_ns),
+ready AS (SELECT tid, start_ns AS from_ns, start_ns + duration_ns AS to_ns, coalesce(cause, '') AS cause, {own_sql(case, survey.layer)} AS own
+  FROM waits WHERE state = 'runnable' AND tid IN (SELECT waker_tid FROM slept))
+SELECT n, cause, own, sum(least(end_ns, to_ns) - greatest(begin_ns, from_ns)) AS held_ns
+FROM slept JOIN ready ON ready.tid = waker_tid AND from_ns < end_ns AND to_ns > begin_ns GROUP BY ALL ORDER BY n, held_ns, cause"""
+    )
+    found = list(causes)
+    for row in rows:
+        # The last one of an episode is who had the CPU longest.
+        n, who = int(row["n"] or 0), str(row["cause"])
+        if float(row["held_ns"] or 0) >= COVERS_MIN * episodes[n].stage_excess_ns:
+            found[n] = Cause(
+                "runnable",
+                who,
+                f"who let it go on was ready; {who or 'another program'} had the CPU",
+                True,
+                bool(row["own"]),
+            )
+    return found
 
 
 def _or_stolen(case: Case, survey: Survey, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:

@@ -17,6 +17,7 @@ from whodisk.evidence.main_program import Program
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.thresholds import (
     CALL_HOLDS_MIN,
+    FOREMOST_MIN,
     THREAD_BUSY_MIN,
     THREAD_OPERATIONS_MAX,
     THREAD_OPERATIONS_MIN,
@@ -113,8 +114,9 @@ class _Operations:
     kind: Ints
 
 
-def thread_time(context: Context, program: Program) -> ThreadTime | None:
-    """How the busy threads of a program spent their time, in a stretch around the middle; None where that is not known.
+def thread_time(context: Context, program: Program, alone: bool = False) -> ThreadTime | None:
+    """How the busy threads of a program spent their time, in a stretch around the middle; None where that is not known. `alone`: only the thread that most of its operations
+    are of, and nearly all of their time; None where there is no such one among several.
 
     The judged layer has to be the system calls, with nothing left out of it.
     """
@@ -124,6 +126,10 @@ def thread_time(context: Context, program: Program) -> ThreadTime | None:
     if operations is None:
         return None
     busy = _busy(operations)
+    if alone:
+        busy = _foremost(operations, busy)
+        if not busy:
+            return None
     threads = busy[:THREADS_MAX]
     known = "waits" in context.case.columns
     waits = _waits(context, [tid for tid, _ in threads]) if known else {}
@@ -288,6 +294,19 @@ def _busy(operations: _Operations) -> list[tuple[int, slice]]:
     threads.sort(key=lambda thread: (-thread[0], thread[1]))
     least = THREAD_BUSY_MIN * threads[0][0]
     return [(tid, mine) for busy_ns, tid, mine in threads if busy_ns >= least]
+
+
+def _foremost(operations: _Operations, busy: list[tuple[int, slice]]) -> list[tuple[int, slice]]:
+    """Of several threads the one that most operations are of, and nearly all of their time; empty: there is none. A program's first thread often only waits for the one that works."""
+    if len(busy) < 2:
+        return []
+    took = operations.end_ns - operations.begin_ns
+    every, every_ns = len(took), float(took.sum())
+    return [
+        (tid, mine)
+        for tid, mine in busy
+        if 2 * (mine.stop - mine.start) >= every and float(took[mine].sum()) >= FOREMOST_MIN * every_ns
+    ]
 
 
 def _holds(begin: Floats, end: Floats, kind: Ints) -> Bools:

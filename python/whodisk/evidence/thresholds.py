@@ -893,6 +893,13 @@ LOSS_BLOCKS = row(
     CHOSEN,
     "Blocks of time; neighbouring ones in which something was lost are one window, the unit of evidence.",
 )
+FOREMOST_MIN = row(
+    "FOREMOST_MIN",
+    0.9,
+    "share of the time of the program's operations",
+    CHOSEN,
+    "A thread that this part of it is of, and most operations, is what its program's speed hangs on, whatever the others sleep in.",
+)
 FLUSH_OWNER_MIN = row(
     "FLUSH_OWNER_MIN",
     0.5,

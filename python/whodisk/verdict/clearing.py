@@ -6,6 +6,7 @@ of it. The unit is the block of time, not the operation (DESIGN 8): operations t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,12 @@ from whodisk.detectors.thresholds import (
     CLEARED_OPERATIONS_MIN,
     CLEARED_QUANTILE_LEAST,
     CLEARED_QUANTILE_MIN,
+    VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.survey import Survey, thinned
+from whodisk.evidence.survey import Stratum, Survey, thinned
 from whodisk.findings import Cleared, Finding
+from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES, quoted
 from whodisk.reading.weighted_rows import FIRST_COPY
 from whodisk.statistics.stats import Bools, Ints, cleared_quantile
@@ -110,10 +113,14 @@ def _devices(
         for f in findings
     )
     in_front = {f.culprit.because_of for f in findings} if not own_time else set()
+    volumes = volumes_of(context.case)
     found = []
     for device in sorted({s.device for s in survey.strata if s.device}):
         strata = survey.select(device)
         if unnamed or device in limiting or f"device:{device}" in named | in_front:
+            continue
+        # What a volume does itself is in its stage fs: its time at the device is that of its members.
+        if device in volumes and _own_share(strata) >= VOLUME_BINDS_MIN:
             continue
         if own_time:
             worst_ns = max(float(s.stage_max_ns[STAGES.index("device")]) for s in strata)
@@ -122,6 +129,12 @@ def _devices(
         column = "device_ns" if own_time else "latency_ns"
         found.append(_Suspect(f"device:{device}", column, device, worst_ns))
     return found
+
+
+def _own_share(strata: Sequence[Stratum]) -> float:
+    """The part of its requests' time that passes in a volume itself."""
+    own_ns = sum(float(s.stage_ns[STAGES.index("fs")]) for s in strata)
+    return own_ns / max(1.0, sum(s.latency_ns for s in strata))
 
 
 def _bounded(

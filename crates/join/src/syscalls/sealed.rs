@@ -216,7 +216,13 @@ fn waits_by_requests(op: &Active) -> Vec<CacheWaitRow> {
     let (mut waits, mut now_ns) = (Vec::new(), op.start_ns);
     for request in requests {
         let part = &request.child.part;
-        let start_ns = now_ns.max(part.entry_ns);
+        // What a controller held back on its way entered the queue when it let go of it; the read waited for it all along.
+        let held_back = part.throttled && part.entry_ns > op.start_ns;
+        let start_ns = if held_back {
+            now_ns
+        } else {
+            now_ns.max(part.entry_ns)
+        };
         let end_ns = part.end_ns.min(op.end_ns);
         if end_ns <= start_ns {
             continue;

@@ -823,6 +823,37 @@ fn a_buffered_read_whose_waits_are_unseen_waits_for_the_requests_of_its_pages_in
 }
 
 #[test]
+fn a_buffered_read_whose_waits_are_unseen_waits_for_the_controller_that_holds_its_request() {
+    let held_back = BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 8192,
+        size_bytes: 16384,
+        flags: block_flags::THROTTLED,
+        ..request(1, 500, [600, 610, 790, 800])
+    };
+    let recording = Recording {
+        syscalls: vec![SyscallRow {
+            size_bytes: 16384,
+            result: 16384,
+            ..call(1, Op::Read, 0, [100, 900])
+        }],
+        blocks: vec![held_back],
+        waits_unseen: true,
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [
+        ("fs_ns", 100),
+        ("throttle_ns", 500),
+        ("queue_ns", 10),
+        ("device_ns", 180),
+        ("interrupt_ns", 10),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+}
+
+#[test]
 fn a_wait_without_a_request_is_unknown_and_a_hit_is_the_cache() {
     let recording = Recording {
         syscalls: vec![call(1, Op::Read, 0, [100, 600]), call(2, Op::Read, 0, [700, 710])],
