@@ -43,6 +43,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "outliers": (moments.PICTURE,),
     "over_represented": (moments.PICTURE,),
     "own_bulk": (moments.PICTURE,),
+    "own_turns": (moments.PICTURE,),
     "prefetch": (request_map.PICTURE, tier_waterfall.PICTURE),
     "saturation": (sweep.PICTURE, moments.PICTURE),
     "shared_arm": (moments.PICTURE,),
