@@ -10,7 +10,7 @@ from tests.synth import APP_ID_BASE, write_case
 from whodisk.detectors.candidates import of_presence
 from whodisk.detectors.thresholds import Q_VALUE_MAX
 from whodisk.evidence.context import Context
-from whodisk.evidence.presence import compare, load_of
+from whodisk.evidence.presence import compare, load_of, visits
 from whodisk.evidence.slow_operations import empty_slow_set
 from whodisk.evidence.survey import survey_layer
 from whodisk.findings import Culprit
@@ -71,3 +71,12 @@ def test_who_makes_a_tail_and_costs_little_on_average_is_found(tmp_path: Path) -
     assert candidate.large
     assert candidate.p_value < Q_VALUE_MAX
     assert COUNT not in found or not found[COUNT][1].large
+
+
+def test_who_syncs_comes_as_often_as_it_writes() -> None:
+    """A neighbour writes in bins 1, 4 and 8; the flushes of the first two go on until it writes again, or for two bins more."""
+    came = np.isin(np.arange(10), (1, 4, 8))
+    present = np.isin(np.arange(10), (1, 2, 3, 4, 5, 6, 8))
+    begin, end = visits(present, came)
+    assert (begin.tolist(), end.tolist()) == ([1, 4, 8], [4, 7, 9])
+    assert [times.tolist() for times in visits(present, None)] == [[1, 8], [7, 9]]

@@ -13,7 +13,7 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
 from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
-from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
+from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN, BULK_ORDINARY_MAX
 from whodisk.evidence.context import Context
 from whodisk.evidence.flush_owners import flushes_of_others_sql
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
@@ -68,15 +68,20 @@ def run(context: Context) -> Result:
 
 
 def _flushed(context: Context, bins: int, devices: list[str]) -> dict[str, Bools]:
-    """By program when these devices flushed what it had written, per time bin."""
+    """By program when these devices flushed what it had written, per time bin. A flush that took far longer than its others did is the device's doing."""
     first, last = (context.survey.time_bin_sql(bins, at) for at in ("start_ns", "end_ns"))
     rows = context.case.arrays(
-        f"SELECT DISTINCT comm, unnest(range({first}, {last} + 1)) AS bin FROM ({flushes_of_others_sql(context, devices)}) AS f ORDER BY 1, 2"
+        f"SELECT comm, {first} AS first, {last} AS last, end_ns - start_ns AS took_ns FROM ({flushes_of_others_sql(context, devices)}) AS f ORDER BY start_ns"
     )
+    comm, took = rows["comm"].astype(str), rows["took_ns"].astype(np.float64)
     found: dict[str, Bools] = {}
-    for comm in np.unique(rows["comm"].astype(str)).tolist():
-        places = rows["bin"][rows["comm"].astype(str) == comm].astype(np.int64)
-        found[comm] = np.isin(np.arange(bins), places)
+    for name in np.unique(comm).tolist():
+        mine = comm == name
+        ordinary = mine & (took <= BULK_ORDINARY_MAX * np.median(took[mine]))
+        there = np.zeros(bins + 1, np.int64)
+        np.add.at(there, rows["first"][ordinary].astype(np.int64), 1)
+        np.add.at(there, rows["last"][ordinary].astype(np.int64) + 1, -1)
+        found[name] = np.asarray(np.cumsum(there)[:bins] > 0, np.bool_)
     return found
 
 
@@ -92,16 +97,17 @@ def _work(
     if is_kernel_thread(context.case, name) or data["own"][mine].any():
         return None
     size, requests = own = _per_bin(data, mine, load.bins)
-    present = np.asarray(requests > 0, np.bool_)
+    came = np.asarray(requests > 0, np.bool_)
     # It syncs what it writes: while the device does that, it is there.
-    present |= flushed.get(name, present)
+    present = came | flushed.get(name, came)
     # A quiet bin between two busy ones is no absence.
+    came[1:-1] |= came[:-2] & came[2:]
     present[1:-1] |= present[:-2] & present[2:]
     # Its part of what all programs did while it was there.
     moved = max(
         float(its.sum() / max(1.0, all_[present].sum())) for its, all_ in zip(own, everybody, strict=True)
     )
-    presence = compare(context, load, present) if moved >= BACKGROUND_MOVED_MIN else None
+    presence = compare(context, load, present, came) if moved >= BACKGROUND_MOVED_MIN else None
     return Work(name, float(size.sum()), presence, _met(context, present)) if presence else None
 
 

@@ -98,10 +98,10 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     return Load(placed(data["bin"], data["latency_ns"], bins), placed(data["bin"], data["n"], bins))
 
 
-def compare(context: Context, load: Load, present: Bools) -> Presence | None:
+def compare(context: Context, load: Load, present: Bools, came: Bools | None = None) -> Presence | None:
     """Operations in the bins in which something is present, against all others; None if they are no slower, or it was hardly ever (or
-    nearly always) there."""
-    begin, end = runs(present)
+    nearly always) there. `came`: when it began to do something; what of that goes on until it does so again are two times, not one."""
+    begin, end = visits(present, came)
     part = float(present.mean())
     if not PRESENCE_PART_MIN <= part <= PRESENCE_PART_MAX or len(begin) < PRESENCE_TIMES_MIN:
         return None
@@ -125,6 +125,16 @@ def compare(context: Context, load: Load, present: Bools) -> Presence | None:
         # Beyond a limit that does not know when it was there: else the times would not be exchangeable.
         late_p_value=_p_value(tail.late, begin, end - begin),
     )
+
+
+def visits(present: Bools, came: Bools | None) -> tuple[Ints, Ints]:
+    """Begins and ends (the bin behind each) of the times in which something is present, parted where it began to do something again."""
+    begin, end = runs(present)
+    if came is None:
+        return begin, end
+    again = runs(came)[0]
+    inside = again[present[again] & ~np.isin(again, begin)]
+    return np.sort(np.concatenate((begin, inside))), np.sort(np.concatenate((end, inside)))
 
 
 def _rate(load: Load, chosen: Bools) -> float:
