@@ -13,7 +13,7 @@ from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.detectors.cpu_holders import told_apart
 from whodisk.detectors.submitter_gap import _one_after_the_other
 from whodisk.detectors.throttle import _group, _limits
-from whodisk.evidence.flush_owners import flushes_of_others_sql
+from whodisk.evidence.flush_owners import flushes_of_others
 from whodisk.evidence.main_program import Program
 from whodisk.evidence.surroundings import Cause, _or_late_wakers
 from whodisk.evidence.survey import survey_layer
@@ -78,10 +78,13 @@ def test_a_flush_belongs_to_who_wrote_most_of_what_ended_since_the_one_before(tm
         meta={"duration_ns": 100 * MS},
     )
     with Case(path) as case:
-        context: Any = SimpleNamespace(case=case, own_programs=(["db"], []), other_writers=[])
-        found = case.rows(
-            f"SELECT comm, start_ns, size_bytes FROM ({flushes_of_others_sql(context, ['sda'])}) AS f"
+        context: Any = SimpleNamespace(
+            case=case,
+            own_programs=(["db"], []),
+            other_writers=[],
+            surveys={"block": survey_layer(case, "block")},
         )
+        found = case.rows(f"SELECT comm, start_ns, size_bytes FROM {flushes_of_others(context)}")
     assert found == [{"comm": "backup", "start_ns": 6 * MS, "size_bytes": 1 << 20}]
 
 

@@ -15,12 +15,12 @@ from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
 from whodisk.detectors.shared_devices import disk_asked, disks_below, shared_devices, where
 from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN, BULK_ORDINARY_MAX
 from whodisk.evidence.context import Context
-from whodisk.evidence.flush_owners import flushes_of_others_sql
+from whodisk.evidence.flush_owners import flushes_of_others
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
 from whodisk.evidence.programs import programs_sql
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.reading.views import STAGES
+from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, Floats
 
 #: What a device, or who is served there, may hold: not how long the program left what was done.
@@ -71,7 +71,8 @@ def _flushed(context: Context, bins: int, devices: list[str]) -> dict[str, Bools
     """By program when these devices flushed what it had written, per time bin. A flush that took far longer than its others did is the device's doing."""
     first, last = (context.survey.time_bin_sql(bins, at) for at in ("start_ns", "end_ns"))
     rows = context.case.arrays(
-        f"SELECT comm, {first} AS first, {last} AS last, end_ns - start_ns AS took_ns FROM ({flushes_of_others_sql(context, devices)}) AS f ORDER BY start_ns"
+        f"""SELECT comm, {first} AS first, {last} AS last, end_ns - start_ns AS took_ns FROM {flushes_of_others(context)}
+WHERE device IN ({", ".join(map(quoted, devices)) or "NULL"}) ORDER BY start_ns, op_id"""
     )
     comm, took = rows["comm"].astype(str), rows["took_ns"].astype(np.float64)
     found: dict[str, Bools] = {}

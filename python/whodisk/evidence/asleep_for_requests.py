@@ -65,13 +65,13 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
             "SELECT device, count(*) AS n FROM block_ops WHERE device IS NOT NULL GROUP BY 1"
         )
     }
+    still = _stood_still(case, to_write, begin_ns, end_ns, lost_ns)
     for at, woke in zip(chosen.tolist(), woke_ns.tolist(), strict=True):
         least_ns = COVERS_MIN * lost_ns[at]
         inside = np.minimum(end, end_ns[at]) - np.maximum(begin, begin_ns[at])
         covers = np.flatnonzero(inside >= least_ns)
         if at in to_write:
-            still = _stood_still(case, int(begin_ns[at]), int(end_ns[at]), least_ns)
-            ours = covers[device[covers] == still]
+            ours = covers[device[covers] == still.get(at, "")]
             # What ended first is what the others came behind.
             one, rare = (int(ours[np.argmin(end[ours])]) if len(ours) else -1), True
         elif len(covers) == 1:
@@ -91,15 +91,22 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
     return found
 
 
-def _stood_still(case: Case, begin_ns: int, end_ns: int, least_ns: float) -> str:
-    """The device that completed nothing for so long in this time, with requests under way; empty: none, or several."""
-    rows = case.rows(
-        f"""SELECT device FROM (SELECT device, least(end_ns, {end_ns}) - greatest(coalesce(lag(end_ns) OVER one_by_one, 0), start_ns, {begin_ns}) AS still_ns
-  FROM (SELECT device, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
-    WHERE NOT open AND device IS NOT NULL AND start_ns < {end_ns} AND start_ns + latency_ns > {begin_ns} AND {without_volumes_sql(case)})
-  WINDOW one_by_one AS (PARTITION BY device ORDER BY end_ns)) WHERE still_ns >= {least_ns} GROUP BY 1"""
+def _stood_still(case: Case, at: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floats) -> dict[int, str]:
+    """For each of these times the device that completed nothing for nearly as long as was lost, with requests under way; where it is one."""
+    if not len(at):
+        return {}
+    times = ", ".join(
+        f"({number}, {begin_ns[number]}, {end_ns[number]}, {int(COVERS_MIN * lost_ns[number])})"
+        for number in at.tolist()
     )
-    return str(rows[0]["device"]) if len(rows) == 1 else ""
+    rows = case.rows(
+        f"""WITH e(n, low_ns, high_ns, least_ns) AS (VALUES {times}),
+r AS (SELECT n, low_ns, high_ns, least_ns, device, start_ns, start_ns + latency_ns AS end_ns
+  FROM e JOIN block_ops ON start_ns < high_ns AND start_ns + latency_ns > low_ns WHERE NOT open AND device IS NOT NULL AND {without_volumes_sql(case)}),
+still AS (SELECT n, device, least_ns, least(end_ns, high_ns) - greatest(coalesce(lag(end_ns) OVER (PARTITION BY n, device ORDER BY end_ns), 0), start_ns, low_ns) AS still_ns FROM r)
+SELECT n, min(device) AS device FROM still WHERE still_ns >= least_ns GROUP BY 1 HAVING count(DISTINCT device) = 1"""
+    )
+    return {int(row["n"] or 0): str(row["device"]) for row in rows}
 
 
 def _woke(begin_ns: Ints, end_ns: Ints, sleeps: Sleeps) -> Ints:

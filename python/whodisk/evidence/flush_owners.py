@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
-from whodisk.evidence.thresholds import FLUSH_OWNER_MIN
-from whodisk.reading.views import quoted
+from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX, FLUSH_OWNER_MIN
 
 
-def flushes_of_others_sql(context: Context, devices: list[str]) -> str:
-    """SQL: flush commands of these devices that make mostly another program's data durable (op_id, start_ns, end_ns, comm, size_bytes of these data)."""
-    names = ", ".join(quoted(device) for device in devices) or "NULL"
+def flushes_of_others(context: Context) -> str:
+    """A view of the flush commands that make mostly another program's data durable (op_id, device, start_ns, end_ns, comm, size_bytes of these data); empty where there
+    are too many requests to ask."""
+    name = "flushes_of_others"
+    if name not in context.case.views:
+        block = context.surveys["block"]
+        few = block.operations <= ASLEEP_REQUESTS_MAX and bool(block.select(op="flush"))
+        context.case.add_view(name, _owners_sql(context) if few else _NONE)
+    return name
+
+
+#: Such a view without rows.
+_NONE = """SELECT CAST(NULL AS BIGINT) AS op_id, CAST(NULL AS VARCHAR) AS device, CAST(NULL AS BIGINT) AS start_ns, CAST(NULL AS BIGINT) AS end_ns,
+  CAST(NULL AS VARCHAR) AS comm, CAST(NULL AS BIGINT) AS size_bytes WHERE false"""
+
+
+def _owners_sql(context: Context) -> str:
     return f"""WITH seen AS (SELECT op_id, op, device, start_ns, start_ns + latency_ns AS end_ns, CASE WHEN op = 'write' THEN coalesce(size_bytes, 0) ELSE 0 END AS size_bytes,
     CASE WHEN op = 'write' THEN coalesce({program_sql(context)}, '') END AS program, CASE WHEN op = 'flush' THEN start_ns ELSE start_ns + latency_ns END AS at_ns
-  FROM block_ops WHERE NOT open AND op IN ('write', 'flush') AND device IN ({names})),
+  FROM block_ops WHERE NOT open AND op IN ('write', 'flush') AND device IN (SELECT DISTINCT device FROM block_ops WHERE op = 'flush')),
 numbered AS (SELECT *, count(*) FILTER (op = 'flush') OVER (PARTITION BY device ORDER BY at_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number FROM seen),
 written AS (SELECT device, number, program, sum(size_bytes) AS size_bytes, sum(sum(size_bytes)) OVER (PARTITION BY device, number) AS all_bytes
   FROM numbered WHERE op = 'write' GROUP BY 1, 2, 3)
-SELECT f.op_id, f.start_ns, f.end_ns, w.program AS comm, w.size_bytes FROM numbered AS f JOIN written AS w ON w.device = f.device AND w.number = f.number
+SELECT f.op_id, f.device, f.start_ns, f.end_ns, w.program AS comm, CAST(w.size_bytes AS BIGINT) AS size_bytes
+FROM numbered AS f JOIN written AS w ON w.device = f.device AND w.number = f.number
 WHERE f.op = 'flush' AND w.size_bytes > {FLUSH_OWNER_MIN} * w.all_bytes AND w.program <> '' AND w.program NOT IN ({own_sql(context)})"""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own, of_threads
-from whodisk.evidence.thresholds import COVERS_MIN
+from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own, is_in, of_threads
+from whodisk.evidence.thresholds import COVERS_MIN, TURN_PART_MIN
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Floats, Ints, overlap
 
@@ -22,11 +22,11 @@ def behind_own_calls(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_n
         return found
     rows = case.arrays(
         f"""SELECT tid, coalesce(cause, '') AS cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {HOLDER_COLUMNS} FROM waits
-WHERE state = 'blocked' AND waker_pid = pid AND tid IN ({", ".join(map(str, np.unique(tid).tolist()))})
+WHERE state = 'blocked' AND waker_pid = pid AND duration_ns >= {int(TURN_PART_MIN * max(0.0, float(lost_ns.min())))} AND tid IN ({", ".join(map(str, np.unique(tid).tolist()))})
   AND start_ns < {int(end_ns.max())} AND start_ns + duration_ns > {int(begin_ns.min())} ORDER BY tid, begin_ns"""
     )
     cause, behind = behind_own(case, rows)
-    mine = ~behind & ~np.isin(np.array([words.function(name) for name in cause.tolist()], np.str_), NO_HOLDER)
+    mine = ~behind & ~is_in(cause, NO_HOLDER)
     of = rows["tid"].astype(np.int64)
     low, high = (rows[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
     for thread in np.unique(of[mine]).tolist():
@@ -40,8 +40,7 @@ def behind_all_cpus(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns
     """Which of these calls slept for nearly all that they lost until every CPU had let go of something (RCU), or behind who did: no storage is waited for."""
     found = np.zeros(len(tid), np.bool_)
     for calls, sleeps in of_threads(case, tid, begin_ns, end_ns, held=True):
-        names = np.array([words.function(cause) for cause in sleeps.cause.tolist()], np.str_)
-        its = np.isin(names, words.AS_WHEN_RCU)
+        its = is_in(sleeps.cause, words.AS_WHEN_RCU)
         slept = overlap(begin_ns[calls], end_ns[calls], sleeps.begin_ns[its], sleeps.end_ns[its])
         found[calls] = (slept > 0) & (slept >= COVERS_MIN * lost_ns[calls])
     return found

@@ -37,6 +37,13 @@ HOLDER_COLUMNS = (
 NO_HOLDER = (*words.AS_WHEN_IDLE, *words.AS_WHEN_WOKEN)
 
 
+def is_in(causes: npt.NDArray[np.str_], functions: tuple[str, ...]) -> Bools:
+    """Which of these causes are these functions of the kernel, whatever a compiler appended to their names."""
+    names, which = np.unique(causes, return_inverse=True)
+    found: Bools = np.isin(np.array([words.function(name) for name in names.tolist()], np.str_), functions)
+    return np.asarray(found[which.ravel()], np.bool_)
+
+
 def behind_own(case: Case, rows: dict[str, npt.NDArray[np.generic]]) -> tuple[npt.NDArray[np.str_], Bools]:
     """In what each of these sleeps (tid, pid, cause, begin_ns, end_ns, waker_tid, waker_pid; `HOLDER_COLUMNS`) was held, and whether that was a sleep of another thread.
 
@@ -51,7 +58,7 @@ def behind_own(case: Case, rows: dict[str, npt.NDArray[np.generic]]) -> tuple[np
         return cause.astype(str), behind
     pid = rows["pid"].astype(np.int64)
     waker, of = (rows[name].astype(np.int64) for name in ("waker_tid", "waker_pid"))
-    may = ~np.isin(np.array([words.function(name) for name in cause.tolist()], np.str_), NO_HOLDER)
+    may = ~is_in(cause.astype(str), NO_HOLDER)
     at = np.flatnonzero(may & (waker > 0) & (of == pid))
     at = np.sort(at[np.argsort((begin - end)[at], kind="stable")[:HELD_BY_OWN_SLEEPS_MAX]])
     for _ in range(WAKERS_HOPS_MAX):

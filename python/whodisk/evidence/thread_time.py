@@ -15,6 +15,7 @@ from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.sleeps import is_in
 from whodisk.evidence.thresholds import (
     CALL_HOLDS_MIN,
     FOREMOST_MIN,
@@ -179,8 +180,7 @@ class _Waits:
     @property
     def peer(self) -> _Times:
         """When it slept for the other end of a connection or a pipe."""
-        names = np.array([words.function(cause) for cause in self.causes.tolist()], np.str_)
-        mine = np.isin(names, words.AS_WHEN_PEER)
+        mine = is_in(self.causes, words.AS_WHEN_PEER)
         return self.asleep[0][mine], self.asleep[1][mine]
 
     @staticmethod

@@ -985,6 +985,13 @@ HELD_BY_OWN_MIN = row(
     CHOSEN,
     "A sleep was held by what another thread of the same program slept in, which woke it, where that one slept for this part of it.",
 )
+TURN_PART_MIN = row(
+    "TURN_PART_MIN",
+    0.1,
+    "share of what the call that lost least did",
+    CHOSEN,
+    "Shorter sleeps of calls are not asked for who ended them.",
+)
 HELD_BY_OWN_SLEEPS_MAX = row(
     "HELD_BY_OWN_SLEEPS_MAX",
     4_096,

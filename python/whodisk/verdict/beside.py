@@ -8,7 +8,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.context import Context
-from whodisk.evidence.flush_owners import flushes_of_others_sql
+from whodisk.evidence.flush_owners import flushes_of_others
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slowest import Episode
 from whodisk.evidence.surroundings import FLUSHED, Times, is_elsewhere
@@ -120,7 +120,7 @@ def _programs(context: Context, requests: dict[str, np.ndarray]) -> np.ndarray:
 
 def _requests_sql(context: Context, device: str) -> str:
     """SQL: requests of a device with their program, and flushes with the other program that they are for, if there is one."""
-    owners = flushes_of_others_sql(context, [device])
-    return f"""(SELECT op, coalesce({program_sql(context)}, (SELECT f.comm FROM ({owners}) AS f WHERE f.op_id = block_ops.op_id), '') AS program,
+    owners = flushes_of_others(context)
+    return f"""(SELECT op, coalesce({program_sql(context)}, (SELECT f.comm FROM {owners} AS f WHERE f.op_id = block_ops.op_id), '') AS program,
     coalesce(size_bytes, 0) AS size_bytes, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
   WHERE device = {quoted(device)} AND NOT open AND (comm IS NOT NULL OR op = '{FLUSH}'))"""
