@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.synth import BLOCK_ID_BASE, write_case
+from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.detectors.base import Candidate
 from whodisk.evidence.device_pace import pace_since
+from whodisk.evidence.survey import survey_layer
+from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect, Finding
 from whodisk.reading.views import Case
 from whodisk.verdict.causes import _is_reason
@@ -117,3 +120,44 @@ def test_the_rate_that_a_device_takes_since_a_moment_is_told(tmp_path: Path) -> 
     told = " ".join(finding.claim for finding in verdict.findings)
     assert "vdb takes 500 requests a second and no more from " in told
     assert "with no more to do than before" in told
+
+
+@pytest.mark.parametrize(("linked", "share"), [(True, 0.0), (False, 0.5)])
+def test_what_nobody_waited_for_cost_nothing(tmp_path: Path, linked: bool, share: float) -> None:
+    """Two requests, one of which was read ahead in time; where nobody knows who waited for what, a part of the requests' own time is all that can be said."""
+    calls = {
+        "op_id": SYSCALL_ID_BASE | np.arange(2),
+        "start_ns": np.array([0, 10]) * MS,
+        "latency_ns": MS,
+        "op": "read",
+        "fs_ns": MS,
+        "pid": 40,
+        "tid": 40,
+        "comm": "db",
+    }
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(2),
+        "start_ns": np.array([0, 5]) * MS,
+        "latency_ns": MS,
+        "op": "read",
+        "device": "vdb",
+        "size_bytes": 4096,
+        "queue_ns": 0,
+        "device_ns": MS,
+        "interrupt_ns": 0,
+    }
+    links: Any = {"parent_id": [SYSCALL_ID_BASE], "child_id": [BLOCK_ID_BASE]} if linked else None
+    path = write_case(
+        tmp_path / "x.case",
+        syscall=calls,
+        block=block,
+        links=links,
+        meta={"duration_ns": 20 * MS},
+    )
+    with Case(path) as case:
+        surveys = {layer: survey_layer(case, layer) for layer in ("syscall", "block")}
+        context: Any = SimpleNamespace(
+            case=case, layer="syscall", survey=surveys["syscall"], surveys=surveys, keeps_rate=False
+        )
+        lost_sql = f"SELECT {BLOCK_ID_BASE | 1} AS op_id, {MS} AS lost_ns"
+        assert share_lost(context, surveys["block"], lost_sql) == (share, None)

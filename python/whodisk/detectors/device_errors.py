@@ -8,6 +8,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss, large_enough
+from whodisk.detectors.over_represented import PLACES
 from whodisk.detectors.thresholds import (
     ERROR_AT_NS,
     ERROR_EPISODES_MIN,
@@ -252,7 +253,12 @@ def _of_hit(context: Context, survey: Survey, device: str, told: list[str], hit:
         f"`whodisk locate {device}` shows where it is.",
         otherwise=claim,
         explains=none_of(context.slow),
-        causes=(("stage", "device"), ("device", device)),
+        # Sectors that can not be read lie where they lie: that slow operations are in one part of the device says the same.
+        causes=(
+            ("stage", "device"),
+            ("device", device),
+            *(("layout", f"place in part {part} of {PLACES}") for part in range(1, PLACES + 1)),
+        ),
         large=large_enough(share, 1.0, median_ns / max(1.0, usual_ns), happened)
         or _by_tail(share, worse, happened),
         # A percentile that few episodes made says nothing of the next ones.

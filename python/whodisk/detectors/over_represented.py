@@ -43,6 +43,8 @@ STAYING = frozenset({"submitting cpu", COMPLETING_CPU, "hardware queue", "vector
 ASKED = ("size", "alignment", "place", "file")
 BELOW = [STAGES.index(stage) for stage in ("queue", "device", "interrupt")]
 
+#: A device's places are told in so many parts, as far as operations reach.
+PLACES = 16
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only reported, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
     "device": ("coalesce(b.device, m.device)", None),
@@ -54,7 +56,7 @@ TRAITS: dict[str, tuple[str, str | None]] = {
         "WHEN m.offset_bytes % 4096 = 0 THEN 4096 ELSE 512 END",
         "request_shape",
     ),
-    "place": ("CAST(floor(m.offset_bytes * 16.0 / {reach}) AS INTEGER)", "layout"),
+    "place": (f"CAST(floor(m.offset_bytes * {PLACES}.0 / {{reach}}) AS INTEGER)", "layout"),
     "file": ("m.file", "layout"),
     "thread": ("m.tid", "process"),
     # The program with slow operations is the one that suffers.
@@ -398,7 +400,7 @@ def _shown(trait: str, value: str) -> str:
     if trait in ("size", "alignment"):
         return words.size(float(value))
     if trait == "place":
-        return f"in part {int(value) + 1} of 16"
+        return f"in part {int(value) + 1} of {PLACES}"
     return value
 
 

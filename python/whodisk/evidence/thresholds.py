@@ -994,7 +994,7 @@ TURN_PART_MIN = row(
 )
 HELD_BY_OWN_SLEEPS_MAX = row(
     "HELD_BY_OWN_SLEEPS_MAX",
-    4_096,
+    1_024,
     "sleeps",
     CHOSEN,
     "At most this many sleeps are asked for that, the longest ones.",

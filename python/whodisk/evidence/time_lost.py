@@ -265,12 +265,26 @@ def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats,
 
 def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, float | None]:
     """The part of all latency of the judged operations that was lost in requests of another layer, and by how much that made their 99th
-    percentile longer; where nobody above is known to have waited, the part of the requests' own latency, and None."""
+    percentile longer; where it is not known who above waited for what, the part of the requests' own latency, and None. Where that is known, and nobody waited (all was
+    read ahead in time), nothing was lost."""
     if above := lost_above(context, survey, lost_sql):
         lost, worse = above
         return float(lost.sum()) / max(1.0, context.survey.latency_ns), worse
+    if survey.layer != context.layer and _waits_are_known(context):
+        return 0.0, None
     rows = context.case.rows(f"SELECT coalesce(sum(lost_ns), 0) AS lost_ns FROM ({lost_sql})")
     return float(rows[0]["lost_ns"] or 0) / max(1.0, survey.latency_ns), None
+
+
+def _waits_are_known(context: Context) -> bool:
+    """Whether it was recorded for which requests judged operations waited: some did."""
+    if "links" not in context.case.columns:
+        return False
+    return bool(
+        context.case.rows(
+            f"SELECT 1 FROM links JOIN measured ON op_id = parent_id WHERE layer = '{context.layer}' AND kind <> 'carries' LIMIT 1"
+        )
+    )
 
 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
