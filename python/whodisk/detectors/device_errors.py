@@ -8,13 +8,13 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss, large_enough
-from whodisk.detectors.over_represented import PLACES
 from whodisk.detectors.thresholds import (
     ERROR_AT_NS,
     ERROR_EPISODES_MIN,
     ERROR_NOTICED_NS,
     ERROR_OPERATIONS_MAX,
     ERROR_SLOW_RATIOS,
+    PLACES,
     SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_MIN,
 )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
 from whodisk.detectors.thresholds import (
+    PLACES,
     TRAIT_ATTRIBUTABLE_MIN,
     TRAIT_COUNT_MIN,
     TRAIT_EPISODES_MAX,
@@ -43,8 +44,6 @@ STAYING = frozenset({"submitting cpu", COMPLETING_CPU, "hardware queue", "vector
 ASKED = ("size", "alignment", "place", "file")
 BELOW = [STAGES.index(stage) for stage in ("queue", "device", "interrupt")]
 
-#: A device's places are told in so many parts, as far as operations reach.
-PLACES = 16
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only reported, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
     "device": ("coalesce(b.device, m.device)", None),
@@ -56,7 +55,7 @@ TRAITS: dict[str, tuple[str, str | None]] = {
         "WHEN m.offset_bytes % 4096 = 0 THEN 4096 ELSE 512 END",
         "request_shape",
     ),
-    "place": (f"CAST(floor(m.offset_bytes * {PLACES}.0 / {{reach}}) AS INTEGER)", "layout"),
+    "place": ("CAST(floor(m.offset_bytes * {places}.0 / {reach}) AS INTEGER)", "layout"),
     "file": ("m.file", "layout"),
     "thread": ("m.tid", "process"),
     # The program with slow operations is the one that suffers.
@@ -270,6 +269,7 @@ def traits_sql(
     queues = f"{TRAITS['device'][0]} IN ({SEVERAL_QUEUES})" if requests else "FALSE"
     fill = {
         "reach": repr(max(reach, 1.0)),
+        "places": PLACES,
         "begin": survey.begin_ns,
         "span": survey.span_ns,
         "queues": queues,

@@ -1536,6 +1536,13 @@ WHOLE_RUN_EDGE = row(
     CHOSEN,
     "What begins this late, or ends this early, did not go on all the time: the claim gives its begin or end.",
 )
+PLACES = row(
+    "PLACES",
+    16,
+    "parts",
+    CHOSEN,
+    "Verdicts say where slow operations lie on a device in this many parts of it, as far as operations reach.",
+)
 STRETCH_EDGE = row(
     "STRETCH_EDGE",
     0.1,
