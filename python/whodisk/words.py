@@ -163,7 +163,12 @@ def listed(names: list[str]) -> str:
 
 def stopped(where: str) -> str:
     """What stopped a thread, by where it stood: the kernel's freezer, of control groups or before a suspend (kernel/freezer.c), else a signal."""
-    return "frozen with its control group (freezer)" if "refrigerator" in where else "stopped by a signal"
+    return "frozen with its control group (freezer)" if by_freezer(where) else "stopped by a signal"
+
+
+def by_freezer(where: str) -> bool:
+    """Whether the kernel's freezer stopped a thread that stood there."""
+    return "refrigerator" in where
 
 
 def some(names: list[str], most: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,60 +37,44 @@ def test_what_waits_one_after_the_other_adds_up(
     starts_ms: tuple[int, ...], lost_ms: float, tmp_path: Path
 ) -> None:
     requests = BLOCK_ID_BASE | np.arange(3)
-    path = write_case(
-        tmp_path / "case",
-        syscall={
-            "op_id": [APP_ID_BASE],
-            "start_ns": 0,
-            "latency_ns": 40 * MS,
-            "op": "sync",
-            "tid": 7,
-            "comm": "db",
-        },
-        block={
-            "op_id": requests,
-            "start_ns": np.array(starts_ms) * MS,
-            "latency_ns": 10 * MS,
-            "op": "write",
-            "device": "sda",
-        },
-        links={"parent_id": [APP_ID_BASE] * 3, "child_id": requests},
-        meta={"observer": "record"},
-    )
-    guest = SimpleNamespace(op_id=requests, lost_ns=np.full(3, 3.0 * MS))
-    with Case(path) as case:
-        lost = _lost_sql(SimpleNamespace(layer="syscall"), guest)  # type: ignore[arg-type]
-        rows = case.rows(f"SELECT lost_ns FROM ({lost})")
-    assert [float(row["lost_ns"] or 0) / MS for row in rows] == [lost_ms]
+    block = {"op_id": requests, "start_ns": np.array(starts_ms) * MS, "latency_ns": 10 * MS, "op": "write"}
+    links = {"parent_id": [APP_ID_BASE] * 3, "child_id": requests}
+    assert lost_by_a_sync(tmp_path / "case", block, links, requests, 3.0) == [lost_ms]
+
+
+def lost_by_a_sync(
+    path: Path, block: dict[str, Any], links: dict[str, Any], guest: Any, each_ms: float
+) -> list[float]:
+    """What a sync of 40 ms lost, ms, some of whose requests (`guest`) lost `each_ms`."""
+    syscall = {
+        "op_id": [APP_ID_BASE],
+        "start_ns": 0,
+        "latency_ns": 40 * MS,
+        "op": "sync",
+        "tid": 7,
+        "comm": "db",
+    }
+    meta = {"observer": "record"}
+    held: Any = SimpleNamespace(op_id=np.array(guest), lost_ns=np.full(len(guest), each_ms * MS))
+    context: Any = SimpleNamespace(layer="syscall")
+    with Case(
+        write_case(path, syscall=syscall, block=block | {"device": "sda"}, links=links, meta=meta)
+    ) as case:
+        rows = case.rows(f"SELECT lost_ns FROM ({_lost_sql(context, held)})")
+    return [float(row["lost_ns"] or 0) / MS for row in rows]
 
 
 def test_a_flush_is_a_part_of_the_request_that_carries_it(tmp_path: Path) -> None:
     """A commit block waits for a neighbour, then for its flush, with which it ends: what it lost is lost."""
     commit, flush = BLOCK_ID_BASE, BLOCK_ID_BASE + 1
-    path = write_case(
-        tmp_path / "case",
-        syscall={
-            "op_id": [APP_ID_BASE],
-            "start_ns": 0,
-            "latency_ns": 40 * MS,
-            "op": "sync",
-            "tid": 7,
-            "comm": "db",
-        },
-        block={
-            "op_id": [commit, flush],
-            "start_ns": np.array([0, 25]) * MS,
-            "latency_ns": np.array([40, 15]) * MS,
-            "op": ["write", "flush"],
-            "device": "sda",
-        },
-        links={"parent_id": [APP_ID_BASE, commit], "child_id": [commit, flush]},
-        meta={"observer": "record"},
-    )
-    guest = SimpleNamespace(op_id=np.array([commit]), lost_ns=np.array([20.0 * MS]))
-    with Case(path) as case:
-        lost = _lost_sql(SimpleNamespace(layer="syscall"), guest)  # type: ignore[arg-type]
-        assert case.rows(f"SELECT lost_ns FROM ({lost})") == [{"lost_ns": 20.0 * MS}]
+    block = {
+        "op_id": [commit, flush],
+        "start_ns": np.array([0, 25]) * MS,
+        "latency_ns": np.array([40, 15]) * MS,
+        "op": ["write", "flush"],
+    }
+    links = {"parent_id": [APP_ID_BASE, commit], "child_id": [commit, flush]}
+    assert lost_by_a_sync(tmp_path / "case", block, links, [commit], 20.0) == [20.0]
 
 
 def test_a_commit_waits_for_the_journal_and_its_flush(tmp_path: Path) -> None:

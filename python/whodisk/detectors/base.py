@@ -110,6 +110,8 @@ class Excuse:
 
     because: str
     explains: Bools
+    #: Whether the recorder itself held them up.
+    by_recorder: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,42 @@
-"""Claims that several detectors make in the same way: of time lost in one way, and of something that comes and goes."""
+"""Claims that several detectors make in the same way: of time lost in one way, and of something that comes and goes; and an excuse that several make."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from whodisk import words
-from whodisk.detectors.base import Candidate
-from whodisk.detectors.thresholds import P99_RATIO_MIN, SHARE_OF_LATENCY_MIN
+from whodisk.detectors.base import Candidate, Excuse, Result
+from whodisk.detectors.thresholds import P99_RATIO_MIN, SHARE_OF_LATENCY_FLOOR, SHARE_OF_LATENCY_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.presence import Presence
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.time_lost import TimeLost
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.statistics.stats import Bools, bootstrap_sum
+from whodisk.statistics.stats import Bools, Ints, bootstrap_sum
 
 #: Of something that comes and goes.
 PRESENCE_SMALLEST_EFFECT = (
     "5 % of all latency, or a 99th percentile 20 % above that without it; present at least three times, and "
     "absent at least 15 % of the time"
 )
+
+
+def excuse_in_files(
+    context: Context, result: Result, waited: Ints, meanwhile: str, what: str, because: str
+) -> None:
+    """Excuses slow calls (`waited`: their places) that lost their time above the block layer, and says what they cost and what that means."""
+    if not len(waited):
+        return
+    slow = context.slow
+    explains = np.zeros(len(slow), np.bool_)
+    explains[waited] = True
+    share = context.share_lost(waited)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block layer {meanwhile}: "
+            f"{words.percent(share)} of all latency. {what}"
+        )
+    result.excuses.append(Excuse(because, explains))
 
 
 def of_time_lost(

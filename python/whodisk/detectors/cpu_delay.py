@@ -203,7 +203,7 @@ def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], resul
             "(--cpu-budget, fewer probes, or a CPU of its own make that less)",
         )
     )
-    result.excuses.append(Excuse(RECORDER_HAD_CPU, _explained(context, tids)))
+    result.excuses.append(Excuse(RECORDER_HAD_CPU, _explained(context, tids), by_recorder=True))
 
 
 def _explained(context: Context, tids: list[int]) -> Bools:

@@ -59,8 +59,7 @@ class Hog:
 
 def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, str]:
     """What another program is called, and what in a sentence: one that has the judged program's name with its processes, where they are known."""
-    recorded = {context.case.meta.get("command_pid"), *context.own_programs[1]}
-    pids = [pid for pid in pids if pid not in recorded]
+    pids = _not_recorded(context, pids)
     if name not in context.own_programs[0] or not pids:
         return name, name
     more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
@@ -68,6 +67,11 @@ def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, s
     # Where the recording was limited to one program, what is not its own was not recorded with it.
     is_limited = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
     return f"{which})", f"{which}, not the recorded one)" if is_limited else f"{which})"
+
+
+def _not_recorded(context: Context, pids: Sequence[int]) -> list[int]:
+    recorded = {context.case.meta.get("command_pid"), *context.own_programs[1]}
+    return [pid for pid in pids if pid not in recorded]
 
 
 def foremost(hogs: list[Hog]) -> Hog | None:
@@ -126,7 +130,7 @@ def _hog(
         own=own,
         serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving,
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
-        namesake=None if which == name else int(pids[0]),
+        namesake=None if which == name else int(_not_recorded(context, pids)[0]),
     )
 
 

@@ -117,7 +117,7 @@ def run(context: Context) -> Result:
             continue
         sentence, excuse = why
         result.observed.append(f"{claim_of(context, group)} {sentence}")
-        result.excuses.append(Excuse(excuse, _explains(context, group)))
+        result.excuses.append(Excuse(excuse, _explains(context, group), _by_recorder(context, group)))
     return result
 
 

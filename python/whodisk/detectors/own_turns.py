@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from whodisk import words
-from whodisk.detectors.base import Detector, Excuse, Result
-from whodisk.detectors.thresholds import SHARE_OF_LATENCY_FLOOR
+from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.candidates import excuse_in_files
 from whodisk.evidence.context import Context
 from whodisk.evidence.own_turns import behind_all_cpus, behind_own_calls
 from whodisk.reading.views import STAGES
@@ -42,18 +41,7 @@ def _tell(context: Context, result: Result, which: Callable[..., Bools], until: 
     at = np.flatnonzero(~context.explained & (slow.blamed == FS))
     lost_ns = slow.stage_excess_ns[at, FS]
     waited = at[which(context.case, slow.tid[at], slow.start_ns[at], slow.end_ns[at], lost_ns)]
-    if not len(waited):
-        return
-    explains = np.zeros(len(slow), np.bool_)
-    explains[waited] = True
-    share = context.share_lost(waited)
-    if share >= SHARE_OF_LATENCY_FLOOR:
-        number = words.things(len(waited) * slow.thinning, "call")
-        typically = words.duration(float(np.median(slow.latency_ns[waited])))
-        result.observed.append(
-            f"{number} waited {typically} above the block layer until {until}: {words.percent(share)} of all latency. {what}"
-        )
-    result.excuses.append(Excuse(f"waited until {until}", explains))
+    excuse_in_files(context, result, waited, f"until {until}", what, f"waited until {until}")
 
 
 DETECTOR = Detector(

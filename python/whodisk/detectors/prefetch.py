@@ -22,7 +22,7 @@ from whodisk.detectors.uncached_tail import PAGE_BYTES
 from whodisk.evidence.context import Context
 from whodisk.evidence.prefetching import accounts
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.readahead import read_ahead_kb
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
@@ -69,7 +69,8 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     requests, full, size_bytes = _requests(context, device, window_kb)
     if requests == 0 or full < PREFETCH_CAPPED_MIN * requests:
         return None
-    waits = context.case.arrays(_waits_sql(device))
+    waits_sql = _waits_sql(device)
+    waits = context.case.arrays(waits_sql)
     if not len(waits["wait_ns"]):
         return None
     totals = context.case.rows(totals_sql(device))[0]
@@ -83,9 +84,6 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         or in_order < PREFETCH_FOLLOWED_MIN * max(1.0, pages)
     ):
         return None
-    numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
-    per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
-    low, high = bootstrap_sum(per_episode)
     share = min(1.0, wait_ns / total_ns)
     if window_kb:
         claim = (
@@ -98,31 +96,65 @@ def _too_small(context: Context, device: str) -> Candidate | None:
             f"Readers of {device} waited {words.percent(share)} of their time for the device, page after page: without "
             f"readahead (read_ahead_kb = 0) {words.size(size_bytes)} are fetched at a time, however much a read asks for."
         )
-    lost_sql = f"SELECT op_id, wait_ns AS lost_ns FROM ({_waits_sql(device)}) AS waits"
-    return Candidate(
-        culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
-        p99_ratio=p99_ratio(context, lost_sql),
+    return _of_window(
+        context,
+        device,
+        window_kb,
+        waits_sql,
+        total_ns,
         claim=claim,
         baseline="the same reads served from memory",
-        effect=Effect("part of the time in reads", share, "1", low, min(1.0, high)),
-        share_of_excess=share,
-        share_of_latency=share,
-        # Whether the window ends the requests, and who waited for them, is read off the record.
-        p_value=0.0,
-        basis="measured",
-        summed=True,
-        episodes=len(per_episode),
+        metric="part of the time in reads",
         evidence=[
             evidence(context.case, "sizes of readahead requests", _sizes_sql(device)),
             evidence(context.case, "time in reads, and waiting", totals_sql(device)),
         ],
-        refute=f"Set read_ahead_kb of {device} to 1024 and repeat: if the readers wait as long per byte, it is not the "
-        "window but the device.",
-        remedy=f"echo 1024 > /sys/block/{device}/queue/read_ahead_kb",
+        better_kb=1024,
+        refuted="the readers wait as long per byte, it is not the window but the device.",
+        op="read",
+    )
+
+
+def _of_window(
+    context: Context,
+    device: str,
+    window_kb: int,
+    waits_sql: str,
+    whole_ns: float,
+    *,
+    claim: str,
+    baseline: str,
+    metric: str,
+    evidence: list[Evidence],
+    better_kb: int,
+    refuted: str,
+    op: str,
+) -> Candidate:
+    """The claim about a device's window: what `op` waited (`waits_sql`: op_id, start_ns, end_ns and wait_ns) of `whole_ns`. Whether the window is the reason, and who
+    waited, is read off the record."""
+    waits = context.case.arrays(waits_sql)
+    wait_ns = waits["wait_ns"].astype(np.float64)
+    numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
+    per_episode = np.bincount(numbers, wait_ns) / whole_ns
+    low, high = bootstrap_sum(per_episode)
+    share = min(1.0, float(wait_ns.sum()) / whole_ns)
+    return Candidate(
+        culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
+        claim=claim,
+        baseline=baseline,
+        effect=Effect(metric, share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=0.0,
+        p99_ratio=p99_ratio(context, f"SELECT op_id, wait_ns AS lost_ns FROM ({waits_sql}) AS waits"),
+        basis="measured",
+        summed=True,
+        episodes=len(per_episode),
+        evidence=evidence,
+        refute=f"Set read_ahead_kb of {device} to {better_kb} and repeat: if {refuted}",
+        remedy=f"echo {better_kb} > /sys/block/{device}/queue/read_ahead_kb",
         otherwise=claim,
-        explains=np.asarray(
-            (context.slow.op == "read") & (context.slow.device.astype(str) == device), np.bool_
-        ),
+        explains=np.asarray((context.slow.op == op) & (context.slow.device.astype(str) == device), np.bool_),
         large=True,
     )
 
@@ -148,27 +180,21 @@ WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} ORDER BY 
     followed = 1 - default / windows
     if wait_ns < PREFETCH_WAITING_MIN * whole_ns or followed < PREFETCH_FOLLOWED_MIN:
         return None
-    numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
-    low, high = bootstrap_sum(np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / whole_ns)
     share = min(1.0, wait_ns / whole_ns)
     claim = (
         f"Threads waited {words.percent(share)} of the time of all operations for {device}, for pages of mapped files that lie near each other: "
         f"{words.things(pages, 'page')} in {words.things(default, 'piece')} of {DEFAULT_READ_AHEAD_KB} KiB, each of which Linux reads with one request by default; here "
         f"{f'it reads {window_kb} KiB around a page' if window_kb else 'it reads one page at a time'} (read_ahead_kb = {window_kb})."
     )
-    return Candidate(
-        culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
-        p99_ratio=p99_ratio(context, f"SELECT op_id, wait_ns AS lost_ns FROM ({waits_sql}) AS waits"),
+    return _of_window(
+        context,
+        device,
+        window_kb,
+        waits_sql,
+        whole_ns,
         claim=claim,
         baseline=f"one request for all pages of {DEFAULT_READ_AHEAD_KB} KiB",
-        effect=Effect("part of the time of all operations", share, "1", low, min(1.0, high)),
-        share_of_excess=share,
-        share_of_latency=share,
-        # Where pages lie, and who waited for them, is read off the record.
-        p_value=0.0,
-        basis="measured",
-        summed=True,
-        episodes=int(numbers.max()) + 1 if len(numbers) else 0,
+        metric="part of the time of all operations",
         evidence=[
             evidence(
                 context.case,
@@ -176,14 +202,9 @@ WHERE layer = 'syscall' AND op = 'fault' AND device = {quoted(device)} ORDER BY 
                 faults_sql(device, window_kb),
             )
         ],
-        refute=f"Set read_ahead_kb of {device} to {DEFAULT_READ_AHEAD_KB} and repeat: if threads wait as long for pages, it is not the window (or the program asks for "
-        "none: MADV_RANDOM).",
-        remedy=f"echo {DEFAULT_READ_AHEAD_KB} > /sys/block/{device}/queue/read_ahead_kb",
-        otherwise=claim,
-        explains=np.asarray(
-            (context.slow.op == "fault") & (context.slow.device.astype(str) == device), np.bool_
-        ),
-        large=True,
+        better_kb=DEFAULT_READ_AHEAD_KB,
+        refuted="threads wait as long for pages, it is not the window (or the program asks for none: MADV_RANDOM).",
+        op="fault",
     )
 
 

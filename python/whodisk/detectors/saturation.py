@@ -212,7 +212,8 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         # What sets its speed is who has its CPU: that is no limit of its own.
         return
     of_threads = limit_of(context, program, time) if time is not None else None
-    if of_threads is None and (alone := thread_time(context, program, alone=True)) is not None:
+    several = time is not None and time.threads > 1
+    if of_threads is None and several and (alone := thread_time(context, program, alone=True)) is not None:
         # Its other threads sleep until that one has done their work.
         of_threads = limit_of(context, program, alone)
     held = of_threads or flush_limit(context, program)

@@ -425,13 +425,21 @@ def _one_after_the_other(begin_ns: Floats, end_ns: Floats) -> Floats:
 
 
 def _seen(context: Context, gaps: Gaps) -> str:
-    if set(gaps.state) != {STOPPED}:
+    where = _stopped_where(context, gaps)
+    if where is None:
         return ""
+    said = words.stopped(where)
+    return f", {said if _thread_count(gaps) == 1 else said.replace('with its', 'with their')}"
+
+
+def _stopped_where(context: Context, gaps: Gaps) -> str | None:
+    """Where the threads stood in the kernel while they were stopped, as far as that was seen; None where they were not."""
+    if set(gaps.state) != {STOPPED}:
+        return None
     causes = context.case.rows(
         f"SELECT DISTINCT cause FROM ({process_stops_sql(context, np.unique(gaps.tid).tolist())}) AS stops WHERE cause IS NOT NULL"
     )
-    said = words.stopped(" ".join(str(row["cause"]) for row in causes))
-    return f", {said if _thread_count(gaps) == 1 else said.replace('with its', 'with their')}"
+    return " ".join(str(row["cause"]) for row in causes)
 
 
 def _thread_count(gaps: Gaps) -> int:
@@ -450,7 +458,7 @@ def _states(gaps: Gaps) -> str:
 
 
 def _remedy(context: Context, gaps: Gaps) -> str:
-    if "frozen" in _seen(context, gaps):
+    if words.by_freezer(_stopped_where(context, gaps) or ""):
         return (
             "Look who freezes its control group (cgroup.freeze of the group, freezer.state of cgroup v1; cgroup.events tells when): a pause of a container, a checkpoint. "
             "The storage below only waited for it."

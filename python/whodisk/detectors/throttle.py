@@ -9,7 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
-from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.candidates import excuse_in_files, of_time_lost
 from whodisk.detectors.thresholds import (
     DIRTY_BUSY_MAX,
     SEEN_P99_RATIO_MIN,
@@ -89,18 +89,14 @@ def _tell_written_before(context: Context, result: Result) -> None:
     slow = context.slow
     at = np.flatnonzero(~context.explained & (slow.blamed == FS))
     waited = at[written_before(context, slow.tid[at], slow.start_ns[at], slow.end_ns[at])]
-    if not len(waited):
-        return
-    explains = np.zeros(len(slow), np.bool_)
-    explains[waited] = True
-    share = context.share_lost(waited)
-    if share >= SHARE_OF_LATENCY_FLOOR:
-        result.observed.append(
-            f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block "
-            f"layer while the file system wrote out what was written before or made room for more, request after request, none of them long: {words.percent(share)} "
-            "of all latency. The program made this work; earlier syncs spread it."
-        )
-    result.excuses.append(Excuse("waited for what was written before", explains))
+    excuse_in_files(
+        context,
+        result,
+        waited,
+        "while the file system wrote out what was written before or made room for more, request after request, none of them long",
+        "The program made this work; earlier syncs spread it.",
+        "waited for what was written before",
+    )
 
 
 def _tell_wbt(context: Context, result: Result) -> None:

@@ -22,7 +22,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import program_sql
 from whodisk.evidence.room import FOR_IO, waits_for_room
-from whodisk.evidence.sleeps import NO_HOLDER, is_in, of_threads
+from whodisk.evidence.sleeps import NO_HOLDER, held_in_ns, of_threads
 from whodisk.machine.kernel_threads import made_for
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
@@ -87,10 +87,7 @@ def written_for_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Int
 
 def _slept_for_no_storage(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
     """Which of these calls slept for half of their time or more in what has nothing to do with storage, whatever was written meanwhile."""
-    slept = np.zeros(len(tid))
-    for mine, sleeps in of_threads(context.case, tid, begin_ns, end_ns, held=True):
-        other = is_in(sleeps.cause, (*words.AS_WHEN_RCU, *NO_HOLDER))
-        slept[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns[other], sleeps.end_ns[other])
+    slept = held_in_ns(context.case, tid, begin_ns, end_ns, (*words.AS_WHEN_RCU, *NO_HOLDER))
     return np.asarray((slept > 0) & (2 * slept >= end_ns - begin_ns), np.bool_)
 
 

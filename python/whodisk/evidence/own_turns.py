@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own, is_in, of_threads
+from whodisk.evidence.sleeps import HOLDER_COLUMNS, NO_HOLDER, behind_own, held_in_ns, is_in
 from whodisk.evidence.thresholds import COVERS_MIN, TURN_PART_MIN
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Floats, Ints, overlap
@@ -38,9 +38,5 @@ WHERE state = 'blocked' AND waker_pid = pid AND duration_ns >= {int(TURN_PART_MI
 
 def behind_all_cpus(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floats) -> Bools:
     """Which of these calls slept for nearly all that they lost until every CPU had let go of something (RCU), or behind who did: no storage is waited for."""
-    found = np.zeros(len(tid), np.bool_)
-    for calls, sleeps in of_threads(case, tid, begin_ns, end_ns, held=True):
-        its = is_in(sleeps.cause, words.AS_WHEN_RCU)
-        slept = overlap(begin_ns[calls], end_ns[calls], sleeps.begin_ns[its], sleeps.end_ns[its])
-        found[calls] = (slept > 0) & (slept >= COVERS_MIN * lost_ns[calls])
-    return found
+    slept = held_in_ns(case, tid, begin_ns, end_ns, words.AS_WHEN_RCU)
+    return np.asarray((slept > 0) & (slept >= COVERS_MIN * lost_ns), np.bool_)

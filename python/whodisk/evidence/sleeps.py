@@ -11,7 +11,7 @@ import numpy.typing as npt
 from whodisk import words
 from whodisk.evidence.thresholds import HELD_BY_OWN_MIN, HELD_BY_OWN_SLEEPS_MAX, WAKERS_HOPS_MAX
 from whodisk.reading.views import Case, quoted
-from whodisk.statistics.stats import Bools, Ints
+from whodisk.statistics.stats import Bools, Floats, Ints, overlap
 
 #: What a thread sleeps in that made too many pages dirty: a word of the recorder's, and the kernel's function.
 DIRTY_SLEEPS = ("dirty throttling", "balance_dirty_pages")
@@ -92,6 +92,15 @@ ORDER BY tid, begin_ns"""
                 further.append(sleep)
         at = np.array(further, np.int64)
     return cause.astype(str), behind
+
+
+def held_in_ns(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, functions: tuple[str, ...]) -> Floats:
+    """How long each of these times of a thread was held in a sleep in one of these functions of the kernel (`behind_own`), ns."""
+    slept = np.zeros(len(tid))
+    for mine, sleeps in of_threads(case, tid, begin_ns, end_ns, held=True):
+        its = is_in(sleeps.cause, functions)
+        slept[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns[its], sleeps.end_ns[its])
+    return slept
 
 
 def of_threads(

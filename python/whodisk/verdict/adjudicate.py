@@ -27,7 +27,6 @@ from whodisk.detectors.thresholds import (
     WORSE_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.replay import replayed_without_stops
 from whodisk.evidence.time_lost import due_ratio, lost_values_sql
 from whodisk.evidence.worse import worse
@@ -327,7 +326,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
         by_chance=corrected.by_chance,
-        recorder_held=any(item.because == RECORDER_HAD_CPU for result in results for item in result.excuses),
+        recorder_held=any(item.by_recorder for result in results for item in result.excuses),
     )
 
 
