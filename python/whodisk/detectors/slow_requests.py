@@ -6,11 +6,7 @@ flushes. So requests are looked at as `stage_blame` looks at operations, and wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
@@ -39,7 +35,7 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.links import above_sql
+from whodisk.evidence.lost_to_requests import Lost, lost_to_requests, p99_without
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.thresholds import WORK_LATENCY_MAX
 from whodisk.findings import Culprit, Effect
@@ -50,29 +46,12 @@ from whodisk.statistics.stats import (
     Floats,
     Ints,
     bootstrap_sum,
-    disjoint,
     episodes,
-    moved_quantile,
     overlap,
 )
 
 #: Where a slow request is the device's, or that of who stands before it.
 LOOKED_AT = ("queue", "device")
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Judged operations that waited for slow requests, an element each."""
-
-    op_id: Ints
-    op: npt.NDArray[Any]
-    latency_ns: Floats
-    #: Time by which the slow requests prolonged it, ns; what overlaps counts once.
-    lost_ns: Floats
-    #: Episode of the slow requests (of several the last one).
-    episode: Ints
-    #: Operations that each of them stands for.
-    weight: float
 
 
 def run(context: Context) -> Result:
@@ -188,14 +167,14 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
     if not len(lost.op_id):
         return None
     whole_ns = max(1.0, context.survey.latency_ns)
-    per_episode = np.bincount(lost.episode, lost.lost_ns * lost.weight, suspect.episodes) / whole_ns
+    per_episode = np.bincount(lost.label, lost.lost_ns * lost.weight, suspect.episodes) / whole_ns
     share = float(per_episode.sum())
     low, high = bootstrap_sum(per_episode)
     largest = int(np.argmax(per_episode))
-    p99_ns, without_ns = _p99(context, lost, np.ones(len(lost.op_id), np.bool_))
+    p99_ns, without_ns = p99_without(context, lost, np.ones(len(lost.op_id), np.bool_))
     worse = p99_ns / without_ns
     # A percentile that one episode made says nothing of the others.
-    still_worse = _p99(context, lost, lost.episode == largest)[1] / without_ns
+    still_worse = p99_without(context, lost, lost.label == largest)[1] / without_ns
     ratio = float(np.median(below.slow.ratio[suspect.chosen]))
     enough = suspect.episodes >= OUTLIER_EPISODES_MIN and ratio >= OUTLIER_RATIO_MIN
     by_share = share >= SHARE_OF_LATENCY_MIN and low > 0
@@ -237,43 +216,14 @@ def _lost(context: Context, below: Context, suspect: Suspect) -> Lost:
     step = -(-len(chosen) // REQUESTS_LOOKED_UP_MAX)
     places, numbers = chosen[::step], suspect.numbers[::step]
     ids = slow.op_id[places]
-    data = context.case.arrays(waiting_sql(context, ids))
-    order = np.argsort(ids)
-    at = order[np.searchsorted(ids[order], data["request_id"].astype(np.int64))]
-    op_id, first, index = np.unique(data["op_id"].astype(np.int64), return_index=True, return_inverse=True)
-    start = data["start_ns"].astype(np.float64)
-    end = start + data["latency_ns"].astype(np.float64)
-    request_end = slow.end_ns[places][at].astype(np.float64)
-    excess = np.maximum(0.0, slow.stage_excess_ns[places, suspect.stage])[at]
-    begin = np.maximum(start, request_end - excess)
-    until = np.maximum(begin, np.minimum(end, request_end))
-    # Operations are laid out one behind the other, so that only what overlaps within one counts once.
-    latency = (end - start)[first]
-    base = (np.cumsum(latency) - latency)[index] - start
-    order = np.argsort(begin + base, kind="stable")
-    low, high = disjoint((begin + base)[order], (until + base)[order])
-    lost = np.bincount(index[order], np.maximum(0.0, high - low), minlength=len(op_id))
-    last = np.zeros(len(op_id), np.int64)
-    np.maximum.at(last, index, numbers[at])
-    # A buffered write has requests that begin when it is over: it did not wait for them.
-    waited = lost > 0
-    return Lost(
-        op_id[waited],
-        data["op"][first][waited].astype(str),
-        latency[waited],
-        lost[waited].astype(np.float64),
-        last[waited],
+    return lost_to_requests(
+        context,
+        ids,
+        slow.end_ns[places],
+        slow.stage_excess_ns[places, suspect.stage],
+        numbers,
         slow.thinning * step,
     )
-
-
-def _p99(context: Context, lost: Lost, chosen: Bools) -> tuple[float, float]:
-    """The 99th percentile of the judged operations, and what it would be had the chosen ones not lost that time, ns."""
-    latency = context.sorted_latency_ns
-    each = lost.weight * len(latency) / max(1.0, context.survey.operations)
-    late = lost.latency_ns[chosen]
-    moved = np.maximum(1.0, late - lost.lost_ns[chosen])
-    return float(np.quantile(latency, 0.99)), max(1.0, moved_quantile(latency, late, moved, each, 0.99))
 
 
 def _lost_by_slow(context: Context, lost: Lost) -> Floats:
@@ -281,13 +231,6 @@ def _lost_by_slow(context: Context, lost: Lost) -> Floats:
     slow = context.slow
     by_requests = _of_each(slow.op_id, lost.op_id, lost.lost_ns) * slow.weight * slow.thinning
     return np.asarray(np.minimum(by_requests, slow.excess_ns), np.float64)
-
-
-def waiting_sql(context: Context, request_ids: Ints) -> str:
-    """(request_id, op_id, op, start_ns, latency_ns): the judged operations that waited for these requests."""
-    return f"""SELECT DISTINCT p.child_id AS request_id, m.op_id, m.op, m.start_ns, m.latency_ns
-FROM ({above_sql(request_ids)}) AS p JOIN measured AS m ON m.op_id = p.op_id
-WHERE m.layer = '{context.layer}' ORDER BY 2, 1"""
 
 
 def _claim(
