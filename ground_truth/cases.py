@@ -1352,6 +1352,16 @@ TRUTHS: dict[str, Truth] = {
         name="reporter",
         because_of="requests on the same device",
     ),
+    "steady_syncs": Truth(
+        "met_requests",
+        True,
+        guests.steady_syncs,
+        status="slow",
+        kind="process",
+        name="mirrord",
+        because_of="requests on the same device",
+    ),
+    "roomy_syncs": Truth("met_requests", False, guests.roomy_syncs),
     "same_timer": Truth("neighbour", False, guests.same_timer),
     "visit": Truth(
         "visitor",

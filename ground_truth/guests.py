@@ -124,6 +124,92 @@ def same_timer(seed: int, path: Path) -> Path:
     return _beside(path, {JUDGED: own, "helper": woken}, {JUDGED: 100.0, "helper": 5.0}, 8, rng)
 
 
+def steady_syncs(seed: int, path: Path) -> Path:
+    """Another program syncs all the time: four requests of 2 ms each, over and over, a few milliseconds apart. The judged one makes eight of 0.2 ms an operation, one after the
+    other; the drive serves one at a time. So all operations begin soon after the other's requests, and none is without."""
+    return _syncs(seed, path, 1)
+
+
+def roomy_syncs(seed: int, path: Path) -> Path:
+    """The same, on a drive that serves eight at a time."""
+    return _syncs(seed, path, 8)
+
+
+def _syncs(seed: int, path: Path, slots: int) -> Path:
+    rng = np.random.default_rng([seed, 64])
+    other = np.cumsum(rng.uniform(11e6, 15e6, 500)).astype(np.int64)
+    arrivals = np.repeat(other, 4) + np.tile(np.arange(4) * 20_000, len(other))
+    rows: list[tuple[str, int, int]] = []
+    free, at, number = [0] * slots, 0, 0
+    while number < len(arrivals):
+        asked = min(at, int(arrivals[number]))
+        comm, takes = (JUDGED, 200e3) if asked == at else ("mirrord", 2e6)
+        ended = max(heapq.heappop(free), asked) + int(takes * rng.uniform(0.9, 1.1))
+        heapq.heappush(free, ended)
+        rows.append((comm, asked, ended - asked))
+        if comm == JUDGED:
+            at = ended + int(rng.uniform(1e6, 3e6))
+        else:
+            number += 1
+    return _one_size(path, rows, rng, 8)
+
+
+def slow_while_busy(seed: int, path: Path) -> Path:
+    """The drive takes 5 ms a request for 0.15 s of each second, and 0.1 ms else, however many it has; a small request of another program is in flight for most of the slow times
+    and seldom else."""
+    rng = np.random.default_rng([seed, 65])
+    slow = np.arange(0, 12) * 1_000_000_000 + rng.integers(0, 800_000_000, 12)
+    rows: list[tuple[str, int, int]] = []
+    for comm, pause_ns in ((JUDGED, 0.4e6), ("logger", 3e6)):
+        at = 0
+        while at < 12_000_000_000:
+            held = bool(((slow <= at) & (at < slow + 150_000_000)).any())
+            takes = int((5e6 if held else 0.1e6) * rng.uniform(0.8, 1.2))
+            rows.append((comm, at, takes))
+            at += takes + int(rng.exponential(pause_ns))
+    rows.sort(key=lambda row: row[1])
+    return _one_size(path, rows, rng, 1)
+
+
+def _one_size(path: Path, rows: list[tuple[str, int, int]], rng: Any, each: int) -> Path:
+    """Writes of 4 KiB: program, begin and latency, ns; `each` of the judged one, which come one at a time, make one of its operations."""
+    comm, start, latency = (np.array(column) for column in zip(*rows, strict=True))
+    count, mine = len(rows), np.flatnonzero(comm == JUDGED)
+    mine = mine[: len(mine) // each * each]
+    operation = np.arange(len(mine)) // each
+    begin = start[mine[::each]] - 1_000
+    took = start[mine[each - 1 :: each]] + latency[mine[each - 1 :: each]] + 1_000 - begin
+    inside = np.bincount(operation, latency[mine]).astype(np.int64)
+    block = {
+        "op_id": BLOCK_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device_ns": latency,
+        "comm": comm,
+        "offset_bytes": rng.integers(0, 1 << 24, count) * 4096,
+        "size_bytes": np.full(count, 4096),
+        "device": ["nvme0n1"] * count,
+        "pid": np.where(comm == JUDGED, JUDGED_PID, OTHER_PID),
+        "tid": np.where(comm == JUDGED, 101, 102),
+    }
+    operations = len(begin)
+    app = {
+        "op_id": APP_ID_BASE + np.arange(operations),
+        "start_ns": begin,
+        "latency_ns": took,
+        "fs_ns": took - inside,
+        "device_ns": inside,
+        "comm": [JUDGED] * operations,
+        "size_bytes": np.full(operations, 4096 * each),
+        "queue_depth": np.ones(operations, np.int64),
+        "device": ["nvme0n1"] * operations,
+        "pid": [JUDGED_PID] * operations,
+        "tid": [101] * operations,
+    }
+    links = {"parent_id": app["op_id"][operation], "child_id": block["op_id"][mine]}
+    return write_case(path, app=app, block=block, links=links, devices=("nvme0n1",))
+
+
 # -- a disk with one arm ----------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +25,7 @@ from whodisk.detectors import (
     blamed_device,
     burst,
     layout,
+    met_requests,
     neighbour,
     over_represented,
     shared_vector,
@@ -73,6 +74,7 @@ from whodisk.evidence.thresholds import (
 from whodisk.evidence.two_levels import two_levels
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import (
+    Bools,
     TailSplit,
     body_of,
     concentration_p,
@@ -511,6 +513,41 @@ def guest_power(seed: int) -> float:
     return _guest(w, begun)
 
 
+def _met(w: World, other: Bools) -> float:
+    """Of a world the requests `other` are another program's."""
+    mine = ~other
+    sizes = np.floor(np.log2(w.size_bytes)).astype(np.int64)
+    begin, end = w.start_ns[mine], w.end_ns[mine]
+    in_flight = np.arange(len(begin)) - np.searchsorted(np.sort(end), begin, side="right")
+    kind = sizes[mine] * 64 + np.ceil(np.log2(in_flight + 1)).astype(np.int64)
+    waited = met_requests.Waited(np.flatnonzero(mine), begin, end, kind)
+    block = np.minimum(NEIGHBOUR_BLOCKS - 1, begin * NEIGHBOUR_BLOCKS // SPAN_NS)
+    found = met_requests.met(waited, block, w.start_ns[other], w.end_ns[other], np.sort(w.end_ns))
+    return 1.0 if found is None else found.p_value
+
+
+def met(family: str, seed: int) -> float:
+    """A third of the requests are another program's; all are as slow as they would be without it."""
+    w = world(family, seed)
+    return _met(w, w.rng.random(len(w)) < 1 / 3)
+
+
+def met_power(seed: int) -> float:
+    """A drive that serves one after the other: requests that find some of the other program's, which come four at once ten times a second, wait for these."""
+    w = world("quiet", seed)
+    begun = np.sort(w.rng.integers(0, SPAN_NS, SPAN_NS // 10**8))
+    start = np.concatenate((w.start_ns, np.repeat(begun, 4)))
+    other = np.repeat([False, True], [len(w), len(start) - len(w)])
+    order = np.argsort(start, kind="stable")
+    takes = np.concatenate((w.own_ns, np.full(4 * len(begun), 150e3)))[order]
+    start, other = start[order], other[order]
+    end, free = np.zeros(len(start), np.int64), 0
+    for number, (at, needs) in enumerate(zip(start.tolist(), takes.tolist(), strict=True)):
+        end[number] = free = max(at, free) + int(needs)
+    both = replace(w, start_ns=start, latency_ns=end - start, size_bytes=np.full(len(start), 4096))
+    return _met(both, other)
+
+
 def errors(family: str, seed: int) -> float:
     w = world(family, seed)
     times = np.sort(np.concatenate((w.moments(15), w.rng.integers(0, SPAN_NS, 15))))
@@ -909,6 +946,7 @@ TESTS: dict[str, Test] = {
     "drives": Test("slow_member_sampled", "one drive is slower, sampled", tuple(FLEETS), drive, drive_power),
     "hosts": Test("slow_host", "one host is slower, sampled", tuple(FLEETS), host, host_power),
     "guest": Test("neighbour", "slower soon after another program's requests", ALL, guest, guest_power),
+    "met": Test("met_requests", "slower beside another program's requests in the device", ALL, met, met_power),
     "errors": Test("device_errors", "errors fall into slow operations", ALL, errors, errors_power),
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),

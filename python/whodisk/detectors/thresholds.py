@@ -515,6 +515,22 @@ NEIGHBOUR_BLOCKS = row(
 )
 NEIGHBOUR_BLOCKS_MIN = row("NEIGHBOUR_BLOCKS_MIN", 5, "blocks", DESIGN_8, "Fewer such blocks accuse nobody.")
 
+# met_requests
+MET_REQUESTS_MAX = row(
+    "MET_REQUESTS_MAX",
+    500_000,
+    "requests",
+    CHOSEN,
+    "Requests that operations waited for, looked at per device, the first ones.",
+)
+MET_OF_KIND_MIN = row(
+    "MET_OF_KIND_MIN",
+    10,
+    "requests",
+    CHOSEN,
+    "At least this many must have found the other program's requests inside the device, and as many of their kind none: of fewer, the next one in time is far away.",
+)
+
 # over_represented
 TRAIT_EPISODES_MAX = row("TRAIT_EPISODES_MAX", 400, "episodes", CHOSEN, "Looked at, at most.")
 TRAIT_EPISODES_MIN = row("TRAIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nothing.")

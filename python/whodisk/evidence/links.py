@@ -45,3 +45,16 @@ def _reached_sql(op_ids: Ints, start: str, near: str, far: str) -> str:
         f"SELECT {start}, {far} FROM level_{level + 1}" for level in range(LINK_LEVELS)
     )
     return f"WITH {', '.join(steps)} {every}"
+
+
+def waited_sql(layer: str) -> str:
+    """(child_id) of everything that operations of this layer waited for, however many layers down."""
+    steps = [
+        f"level_1 AS (SELECT DISTINCT l.child_id FROM links AS l JOIN measured AS m ON m.op_id = l.parent_id WHERE m.layer = '{layer}' AND l.kind = 'waits_for')"
+    ]
+    for level in range(2, LINK_LEVELS + 1):
+        steps.append(
+            f"level_{level} AS (SELECT DISTINCT l.child_id FROM level_{level - 1} AS u JOIN links AS l ON l.parent_id = u.child_id WHERE l.kind = 'waits_for')"
+        )
+    every = " UNION ".join(f"SELECT child_id FROM level_{level + 1}" for level in range(LINK_LEVELS))
+    return f"WITH {', '.join(steps)} {every}"

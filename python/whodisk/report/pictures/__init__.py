@@ -36,6 +36,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "layout": (layout_map.PICTURE, sweep.PICTURE),
     "masked_tier": (request_map.PICTURE,),
     "member_tail": (members.PICTURE,),
+    "met_requests": (moments.PICTURE,),
     "memory_short": (moments.PICTURE,),
     "misaligned": (moments.PICTURE,),
     "narrow_link": (members.PICTURE, moments.PICTURE),
