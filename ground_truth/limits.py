@@ -64,9 +64,18 @@ class _Thread:
         self.operation(op, self.now, self.now + length_ns, flags, **about)
         self.now += length_ns
 
-    def wait(self, state: str, begin_ns: int, end_ns: int, cause: str | None = None) -> None:
+    def wait(
+        self,
+        state: str,
+        begin_ns: int,
+        end_ns: int,
+        cause: str | None = None,
+        waker: _Thread | None = None,
+    ) -> None:
+        woke = {"waker": waker.comm, "waker_pid": waker.pid, "waker_tid": waker.tid} if waker else {}
         self.waits.append(
-            {
+            woke
+            | {
                 "tid": self.tid,
                 "pid": self.pid,
                 "comm": self.comm,
@@ -220,6 +229,26 @@ def writes_by_turns(seed: int, path: Path) -> Path:
         thread.call("write", free_ns - thread.now, device=length)
         thread.goes_on(3_000)
     return _written(path, threads, requests=requests)
+
+
+def files_behind_a_mutex(seed: int, path: Path, in_calls: bool = True) -> Path:
+    """Three threads make files by turns, with a mutex in hand: the two others sleep until the one is done. `in_calls`: else it computes for as long, and its calls take a tenth."""
+    rng = np.random.default_rng([seed, 62])
+    threads = [_Thread(TID)] + [_Thread(TID + number, pid=TID) for number in (1, 2)]
+    free_ns, holder = 1_000_000, threads[0]
+    for number in range(3_000):
+        thread = threads[number % 3]
+        if free_ns > thread.now:
+            thread.wait("blocked", thread.now, free_ns, "futex_do_wait", holder)
+            thread.now = free_ns
+        for op in ("open", "write", "rename"):
+            length = int(rng.normal(600_000, 60_000))
+            asleep = length if in_calls else length // 10
+            thread.wait("blocked", thread.now + 3_000, thread.now + asleep - 3_000, "io")
+            thread.call(op, asleep, device=asleep - 20_000)
+            thread.goes_on(length - asleep + 5_000)
+        free_ns, holder = thread.now, thread
+    return _written(path, threads)
 
 
 def reads_a_stream(seed: int, path: Path) -> Path:

@@ -62,6 +62,17 @@ def test_threads_that_take_turns_at_a_lock_are_no_queue_depth(tmp_path: Path) ->
     assert "lets them go on" not in f"{solve(limits.reads_of_a_pool(3, tmp_path / 'pool')).limit}"
 
 
+def test_sleep_behind_own_calls_belongs_to_these(tmp_path: Path) -> None:
+    """Threads that made files by turns slept for a mutex most of their time, and the verdict knew of no limit."""
+    verdict = solve(limits.files_behind_a_mutex(3, tmp_path / "case"))
+    assert verdict.status == "limited"
+    assert "in calls that open, make, rename or remove files" in f"{verdict.limit}"
+    assert "was in other calls for 66." in f"{verdict.limit}"
+    # Where the one with the mutex computes, storage is no limit.
+    computes = solve(limits.files_behind_a_mutex(3, tmp_path / "computes", in_calls=False))
+    assert computes.status == "healthy", computes.limit
+
+
 def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
     """One call waits, and the device works on eight requests: a deeper queue is not what it lacks."""
     verdict = solve(limits.reads_a_stream(3, tmp_path / "case"))

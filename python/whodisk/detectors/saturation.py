@@ -17,6 +17,7 @@ from whodisk.detectors.thread_limit import (
     FEWER_SYNCS,
     asleep_besides,
     asleep_instead,
+    behind_calls,
     held_below,
     limit_of,
     remote_said,
@@ -230,9 +231,11 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
 
 def _name_sync(context: Context, result: Result, program: Program, time: ThreadTime | None) -> None:
     """Puts before a limit that a mount option makes calls durable, where those that change files take a good part of the program's time."""
-    changing = sum(time.share[name] for name in (WRITES, DURABLE, OTHERS)) if time is not None else 0.0
-    synced = synced_mount(context, program) if result.limited and changing >= THREAD_BINDS_MIN else None
-    if synced is not None:
+    if time is None or not result.limited or (synced := synced_mount(context, program)) is None:
+        return
+    behind = behind_calls(context, program, time)
+    changing = sum(time.share[name] + behind.get(name, 0.0) for name in (WRITES, DURABLE, OTHERS))
+    if changing >= THREAD_BINDS_MIN:
         result.limit = f"{synced.said}, {words.percent(changing)} of the time of its threads; {result.limit}"
         result.limit_refute = f"{synced.refute} {result.limit_refute or DEEPER}"
 

@@ -111,11 +111,27 @@ def limit_of(context: Context, program: Program, time: ThreadTime) -> Limit | No
         behind = time.any_sync * groups[ASLEEP]
         groups[ASLEEP] -= behind
         groups[SYNCS if groups[SYNCS] >= groups[DURABLE] else DURABLE] += behind
+    if max(groups, key=lambda what: groups[what]) == ASLEEP:
+        for what, part in behind_calls(context, program, time).items():
+            groups[ASLEEP] -= part / left
+            groups[READS if what == WRITES else what] += part / left
     most = max(groups, key=lambda what: groups[what])
     if groups[most] < THREAD_BINDS_MIN:
         return None
     held = _binds(context, program, time, most)
     return None if held is None else replace(held, said=held.said + asleep_besides(context, program, time))
+
+
+def behind_calls(context: Context, program: Program, time: ThreadTime) -> dict[str, float]:
+    """For which part of their time threads slept behind others of their program, for a lock say, that were in calls on storage meanwhile: by the kind of call."""
+    if not time.waits_known or not time.slept:
+        return {}
+    slept = _mostly_asleep(context, program, time)
+    holder = slept.holder
+    if holder is None or not set(holder.pids) <= set(program.pids):
+        return {}
+    asleep = min(time.share[ASLEEP], slept.part) * holder.share
+    return {what: asleep * part for what, part in holder.in_calls.items()}
 
 
 def _binds(context: Context, program: Program, time: ThreadTime, most: str) -> Limit | None:
@@ -192,6 +208,8 @@ class _Slept:
 
     said: str
     holder: Holder | None = None
+    #: Which part of the threads' time that is.
+    part: float = 0.0
 
 
 def _mostly_asleep(context: Context, program: Program, time: ThreadTime) -> _Slept:
@@ -216,6 +234,7 @@ ORDER BY tid, start_ns"""
     return _Slept(
         f"{said}; for {part} of that {who} waited, directly or behind others, for {holder.said(program.pids)}",
         holder,
+        time.slept[cause],
     )
 
 

@@ -16,7 +16,7 @@ from whodisk import words
 from whodisk.evidence.asleep import sample
 from whodisk.evidence.context import Context
 from whodisk.evidence.sleeps import of_threads
-from whodisk.evidence.thread_time import CALL_OF, OTHERS
+from whodisk.evidence.thread_time import CALL_OF, CALLS, OTHERS
 from whodisk.evidence.thresholds import (
     WAKERS_CALL_MIN_NS,
     WAKERS_DID_MIN,
@@ -29,6 +29,8 @@ from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
 
 #: What a thread did, beside calls and sleeps, while others waited for it.
 RAN, NO_CPU, STOPPED = "ran", "had no CPU", "was stopped"
+#: ... and in a call: of which kind follows.
+IN_CALL = "was in "
 #: What threads of the kernel do that others wait for, and what to do about it.
 KERNEL_WORK = {
     "ext4lazyinit": "It fills the inode tables of a file system that was made a short time ago: wait until it has, or make the file system with "
@@ -58,6 +60,12 @@ class Holder:
     def let_go(self, whom: str = "they were") -> str:
         """Continues a sentence on the sleeps of others."""
         return f"{words.percent(self.share)} of it until {whom} let go on, directly or behind others, by {self.said(())}"
+
+    @property
+    def in_calls(self) -> dict[str, float]:
+        """For which part of that time they were in calls on storage, by kind (`thread_time.CALLS`)."""
+        told = {f"{IN_CALL}{name}": name for name in CALLS}
+        return {told[what]: part for what, part in self.did if what in told}
 
     @property
     def remedy(self) -> str:
@@ -316,7 +324,7 @@ def _doings(context: Context, tid: int, low_ns: float, high_ns: float) -> list[t
 WHERE {around} AND start_ns + latency_ns > {int(low_ns)} AND latency_ns >= {WAKERS_CALL_MIN_NS} ORDER BY 2"""
         )
         calls = np.array([CALL_OF.get(str(op), OTHERS) for op in rows["what"]], np.str_)
-        found += [(f"was in {what}", rows, calls == what) for what in np.unique(calls).tolist()]
+        found += [(f"{IN_CALL}{what}", rows, calls == what) for what in np.unique(calls).tolist()]
     rows = context.case.arrays(
         f"""SELECT CASE WHEN state = 'blocked' THEN coalesce(cause, '') ELSE '' END AS cause, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
 WHERE {around} AND start_ns + duration_ns > {int(low_ns)} ORDER BY 3"""
