@@ -231,6 +231,23 @@ def writes_by_turns(seed: int, path: Path) -> Path:
     return _written(path, threads, requests=requests)
 
 
+def a_process_for_each(seed: int, path: Path) -> Path:
+    """A shell begins one process after the other: each makes a few calls and syncs once, 10 ms, every fourth time 40 ms."""
+    rng = np.random.default_rng([seed, 63])
+    threads, now = [], 1_000_000
+    for number in range(260):
+        thread = _Thread(TID + number, now)
+        for _ in range(20):
+            thread.call("open", int(rng.integers(4_000, 6_000)), on=None)
+            thread.goes_on(10_000)
+        length = int(rng.normal(40e6 if number % 4 == 0 else 10e6, 200e3))
+        thread.wait("blocked", thread.now + 10_000, thread.now + length - 10_000, "io")
+        thread.call("sync", length, device=length - 50_000)
+        threads.append(thread)
+        now = thread.now + 500_000
+    return _written(path, threads)
+
+
 def files_behind_a_mutex(seed: int, path: Path, in_calls: bool = True) -> Path:
     """Three threads make files by turns, with a mutex in hand: the two others sleep until the one is done. `in_calls`: else it computes for as long, and its calls take a tenth."""
     rng = np.random.default_rng([seed, 62])

@@ -73,6 +73,15 @@ def test_sleep_behind_own_calls_belongs_to_these(tmp_path: Path) -> None:
     assert computes.status == "healthy", computes.limit
 
 
+def test_of_many_processes_an_even_part_speaks(tmp_path: Path) -> None:
+    """The 64 busiest of them are those with the longest syncs: "40 ms each, 4 per second" was told of 17.5 ms each, 54 per second."""
+    verdict = solve(limits.a_process_for_each(3, tmp_path / "case"))
+    said = f"{verdict.limit}"
+    assert "52 of its 260 threads for a sync, 17." in said, said
+    assert " per second" in said
+    assert float(said.split(" each, ")[1].split(" ")[0]) == pytest.approx(54, rel=0.05)
+
+
 def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
     """One call waits, and the device works on eight requests: a deeper queue is not what it lacks."""
     verdict = solve(limits.reads_a_stream(3, tmp_path / "case"))

@@ -410,7 +410,9 @@ def _threads(time: ThreadTime) -> str:
 
 
 def _its_threads(time: ThreadTime) -> str:
-    return f"its {words.count(time.threads)} {'busiest ' if time.cut else ''}threads"
+    if time.busy > time.threads:
+        return f"{words.count(time.threads)} of its {words.count(time.busy)} threads"
+    return f"its {words.count(time.threads)} threads"
 
 
 def _waits(comm: str, time: ThreadTime, share: float) -> str:

@@ -71,15 +71,16 @@ class Calls:
 class ThreadTime:
     """The time of a program's busy threads, from the first to the last operation of each."""
 
-    #: Threads that were looked at, whether there are more as busy, and all their time, ns.
+    #: Threads that were looked at, how many are busy, of which these are an even part, and all the time of those looked at, ns.
     tids: tuple[int, ...]
-    cut: bool
+    busy: int
     whole_ns: float
     #: From the first operation to the last, ns.
     begin_ns: float
     span_ns: float
     #: Part of the threads' time, by what they did; sums to 1.
     share: dict[str, float]
+    #: Of all busy threads.
     calls: dict[str, Calls]
     #: Part of the span in which at least one thread was in a sync or a durable write.
     any_sync: float
@@ -131,7 +132,8 @@ def thread_time(context: Context, program: Program, alone: bool = False) -> Thre
         busy = _foremost(operations, busy)
         if not busy:
             return None
-    threads = busy[:THREADS_MAX]
+    # Of a program that begins a process for each piece of work, the busiest ones are those that were held up most: an even part speaks for all.
+    threads = busy[:: -(-len(busy) // THREADS_MAX)]
     known = "waits" in context.case.columns
     waits = _waits(context, [tid for tid, _ in threads]) if known else {}
     sums = _Sums(known)
@@ -140,21 +142,29 @@ def thread_time(context: Context, program: Program, alone: bool = False) -> Thre
         sums.add(begin, end, kind, waits.get(tid, _Waits.none()))
     if sums.whole_ns <= 0:
         return None
-    low = min(float(operations.begin_ns[mine].min()) for _, mine in threads)
-    high = max(float(operations.end_ns[mine].max()) for _, mine in threads)
-    synced = (
-        np.concatenate([begin for begin, _ in sums.synced]),
-        np.concatenate([end for _, end in sums.synced]),
-    )
+    low = min(float(operations.begin_ns[mine].min()) for _, mine in busy)
+    high = max(float(operations.end_ns[mine].max()) for _, mine in busy)
+    synced = [_synced(operations, mine) for _, mine in busy]
+    each = len(busy) / len(threads)
     return ThreadTime(
         tids=tuple(tid for tid, _ in threads),
-        cut=len(busy) > len(threads),
+        busy=len(busy),
         whole_ns=sums.whole_ns,
         begin_ns=low,
         span_ns=high - low,
         share={name: max(0.0, value) / sums.whole_ns for name, value in sums.parts.items()},
-        calls=sums.calls,
-        any_sync=float(overlap(np.array([low]), np.array([high]), *synced)[0]) / (high - low),
+        calls={
+            name: Calls(round(calls.count * each), calls.held_ns * each) for name, calls in sums.calls.items()
+        },
+        any_sync=float(
+            overlap(
+                np.array([low]),
+                np.array([high]),
+                np.concatenate([begin for begin, _ in synced]),
+                np.concatenate([end for _, end in synced]),
+            )[0]
+        )
+        / (high - low),
         flies=sums.flown_ns > 0,
         behind_sync=sums.behind_ns / sums.flown_ns if sums.flown_ns > 0 else 0.0,
         waits_known=known,
@@ -199,8 +209,6 @@ class _Sums:
         self.whole_ns = self.flown_ns = self.behind_ns = self.own_ns = 0.0
         #: Outside of calls, by cause.
         self.slept: dict[str, float] = {}
-        #: Syncs and durable writes of each thread.
-        self.synced: list[_Times] = []
 
     def add(self, begin: Floats, end: Floats, kind: Ints, waits: _Waits) -> None:
         """One thread's operations, in order of their begin."""
@@ -220,11 +228,10 @@ class _Sums:
             self.parts[name] += took - lost - peer
             self.parts[NO_CPU] += lost
             self.parts[PEER] += peer
-        durable = holds & (kind <= CALLS.index(DURABLE))
-        self.synced.append((begin[durable], end[durable]))
+        durable = _durable(kind, holds)
         flown = begin[~holds], end[~holds]
         self.flown_ns += _length(flown)
-        self.behind_ns += float(overlap(*flown, *self.synced[-1]).sum())
+        self.behind_ns += float(overlap(*flown, begin[durable], end[durable]).sum())
         self.own_ns += float(overlap(np.array([low]), np.array([high]), *waits.by_own)[0])
         self._between(_free(begin[holds], end[holds], low, high), flown, waits)
 
@@ -319,6 +326,18 @@ def _holds(begin: Floats, end: Floats, kind: Ints) -> Bools:
         mine = kind == number
         holds[mine] = alone[mine].mean() >= CALL_HOLDS_MIN
     return holds
+
+
+def _durable(kind: Ints, holds: Bools) -> Bools:
+    """Syncs and durable writes that held their thread."""
+    return np.asarray(holds & (kind <= CALLS.index(DURABLE)), np.bool_)
+
+
+def _synced(operations: _Operations, mine: slice) -> _Times:
+    """When a thread was in one."""
+    begin, end, kind = operations.begin_ns[mine], operations.end_ns[mine], operations.kind[mine]
+    durable = _durable(kind, _holds(begin, end, kind))
+    return begin[durable], end[durable]
 
 
 def _free(begin: Floats, end: Floats, low: float, high: float) -> tuple[Floats, Floats]:

@@ -1070,7 +1070,7 @@ THREAD_BUSY_MIN = row(
     "Threads count that are in operations for this part of the time of the busiest one: a program's main thread often only waits for them.",
 )
 THREADS_MAX = row(
-    "THREADS_MAX", 64, "threads", CHOSEN, "At most this many of the busiest threads are examined."
+    "THREADS_MAX", 64, "threads", CHOSEN, "At most this many of the busy threads are examined, an even part."
 )
 CALL_HOLDS_MIN = row(
     "CALL_HOLDS_MIN",
