@@ -1,7 +1,7 @@
 """The program whose limit is looked for: processes of one name, with all their threads.
 
 A thread may be called as it likes (`pool-1-thread-4`), and has one call at a time by nature: what it keeps in flight says nothing of its program.
-A process is called as its first thread is.
+A process is called as its first thread is, by the name that it bore longest: a shell that becomes another program made its calls under its own name.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Program:
 def main_program(context: Context) -> Program | None:
     """The recorded command if it did much itself, else the program with the most time in operations of the judged layer."""
     rows = context.case.rows(
-        f"""SELECT coalesce(pid, 0) AS pid, comm, coalesce(device, '') AS device, coalesce(tid = pid, FALSE) AS first, sum(latency_ns) AS busy_ns
-FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1, 2, 3, 4"""
+        f"""SELECT coalesce(pid, 0) AS pid, comm, coalesce(device, '') AS device, sum(latency_ns) AS busy_ns
+FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1, 2, 3"""
     )
     names = _names(context, rows)
     busy: dict[tuple[str, str], int] = defaultdict(int)
@@ -68,26 +68,33 @@ def _command(context: Context) -> str:
 
 
 def _names(context: Context, rows: list[Row]) -> dict[int, str]:
-    """Process -> what its first thread was called most of the time; where that is not in the recording, the command, or its number."""
-    first: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    """Process -> what its first thread was called for the longest time; where that is not in the recording, the command, or its number."""
     threads: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
         pid = _int(row["pid"])
         if pid > 0:
             threads[pid][str(row["comm"])] += _int(row["busy_ns"])
-            if row["first"]:
-                first[pid][str(row["comm"])] += _int(row["busy_ns"])
-    unknown = sorted(set(threads) - set(first))
-    if unknown and "waits" in context.case.columns:
-        for row in context.case.rows(
-            f"""SELECT pid, comm, sum(duration_ns) AS busy_ns FROM waits
-WHERE tid = pid AND comm IS NOT NULL AND pid IN ({", ".join(map(str, unknown))}) GROUP BY 1, 2"""
-        ):
-            first[_int(row["pid"])][str(row["comm"])] += _int(row["busy_ns"])
+    first = _borne(context, sorted(threads))
     command = _int(context.case.meta.get("command_pid"))
     if command in threads and command not in first and (name := _command(context)):
-        first[command][name] = 1
+        first[command] = {name: 1}
     return {pid: _name(pid, first.get(pid), its) for pid, its in threads.items()}
+
+
+def _borne(context: Context, pids: list[int]) -> dict[int, dict[str, int]]:
+    """Process -> the names of its first thread, and how long it bore each, from the first record of it to the end of the last, ns: in calls, in waits and between."""
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    if not pids:
+        return found
+    its = f"tid = pid AND comm IS NOT NULL AND pid IN ({', '.join(map(str, pids))})"
+    seen = f"SELECT pid, comm, start_ns, start_ns + latency_ns AS end_ns FROM measured WHERE layer = '{context.layer}' AND {its}"
+    if "waits" in context.case.columns:
+        seen += f" UNION ALL SELECT pid, comm, start_ns, start_ns + duration_ns FROM waits WHERE {its}"
+    for row in context.case.rows(
+        f"SELECT pid, comm, max(end_ns) - min(start_ns) AS borne_ns FROM ({seen}) AS seen GROUP BY 1, 2"
+    ):
+        found[_int(row["pid"])][str(row["comm"])] = _int(row["borne_ns"])
+    return found
 
 
 def _name(pid: int, first: dict[str, int] | None, threads: dict[str, int]) -> str:
