@@ -75,7 +75,17 @@ def test_a_namesake_is_named_with_its_process(tmp_path: Path) -> None:
     assert f"python3 (process {RIVAL_PID}, not the recorded one)" in first.claim
     assert f"taskset -cp CPUS {RIVAL_PID}" in first.remedy
     several = solve(hogged(tmp_path / "several", 1, "python3", (RIVAL_PID, 78, 79))).findings[0]
-    assert several.culprit.name == f"python3 (process {RIVAL_PID} and 2 more)"
+    assert several.culprit.name == f"python3 (processes {RIVAL_PID}, 78 and 79)"
+    assert "taskset -cp CPUS PID" in several.remedy
+    many = solve(hogged(tmp_path / "many", 1, "python3", tuple(range(77, 85)))).findings[0]
+    assert many.culprit.name.endswith(" and 5 more)"), many.culprit.name
+
+
+def test_an_idle_process_of_the_same_name_is_not_named(tmp_path: Path) -> None:
+    """An idle shell with the lowest number had the CPU in one of 31 waits."""
+    first = solve(hogged(tmp_path / "case", 1, "python3", (*(78, 79) * 15, RIVAL_PID))).findings[0]
+    assert "(processes 78 and 79)" in first.culprit.name or "(processes 79 and 78)" in first.culprit.name
+    assert str(RIVAL_PID) not in first.remedy, first.remedy
 
 
 def test_in_a_recording_of_the_whole_machine_everybody_was_recorded(tmp_path: Path) -> None:

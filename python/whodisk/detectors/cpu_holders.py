@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from whodisk import words
 from whodisk.detectors.thresholds import CROWD_TOLD, HOG_SHARE_MIN, HOLDERS_MAX, ONE_HOG_MIN
 from whodisk.evidence.context import Context
+from whodisk.evidence.foremost_processes import foremost_processes
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.surroundings import IDLE
@@ -38,7 +39,7 @@ class Hog:
     serves: bool
     #: The recorder itself, on a machine that has no CPU to spare for it.
     recorder: bool
-    #: Its process, where the judged program has the same name: nothing else tells the two apart.
+    #: Its process, if it is one, where the judged program has the same name: nothing else tells the two apart.
     namesake: int | None
 
     @property
@@ -58,12 +59,17 @@ class Hog:
 
 
 def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, str]:
-    """What another program is called, and what in a sentence: one that has the judged program's name with its processes, where they are known."""
+    """What another program is called, and what in a sentence: one that has the judged program's name with its processes (`pids`, the foremost first), where they are
+    known."""
     pids = _not_recorded(context, pids)
     if name not in context.own_programs[0] or not pids:
         return name, name
-    more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
-    which = f"{name} (process {pids[0]}{more}"
+    told = (
+        f"processes {words.some([str(pid) for pid in pids], CROWD_TOLD)}"
+        if len(pids) > CROWD_TOLD
+        else words.processes(tuple(pids))
+    )
+    which = f"{name} ({told}"
     # Where the recording was limited to one program, what is not its own was not recorded with it.
     is_limited = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
     return f"{which})", f"{which}, not the recorded one)" if is_limited else f"{which})"
@@ -118,9 +124,14 @@ def _process(case: Case, pid: int, thread: str) -> str:
 def _hog(
     context: Context, name: str, own: bool, rows: list[Row], total: float, serving: frozenset[int]
 ) -> Hog:
-    first, pids = rows[0], sorted({row["cause_pid"] for row in rows if isinstance(row["cause_pid"], int)})
-    thread = str(first["cause"])
+    first, thread = rows[0], str(rows[0]["cause"])
+    had_ns: dict[int, float] = {}
+    for row in rows:
+        if isinstance(row["cause_pid"], int):
+            had_ns[row["cause_pid"]] = had_ns.get(row["cause_pid"], 0.0) + float(row["waited_ns"] or 0)
+    pids = foremost_processes(had_ns)
     which, told = told_apart(context, name, [] if own else pids)
+    others = _not_recorded(context, pids)
     return Hog(
         comm=name,
         name=which,
@@ -130,7 +141,7 @@ def _hog(
         own=own,
         serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving,
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
-        namesake=None if which == name else int(_not_recorded(context, pids)[0]),
+        namesake=None if which == name or len(others) > 1 else others[0],
     )
 
 

@@ -114,7 +114,7 @@ def _journals(context: Context, result: Result) -> None:
         if share >= SHARE_OF_LATENCY_FLOOR:
             result.observed.append(
                 f"{words.things(float(late.held.sum()) * slow.thinning, 'operation')} slept in the file system on {late.device} while who serves or commits for it "
-                f"was ready and had no CPU; mostly {told_apart(context, late.by[0][0].who, late.by[0][0].pids)[1]} had it: {words.percent(share)} of all latency."
+                f"was ready and had no CPU; mostly {told_apart(context, late.by[0][0].who, late.by[0][0].foremost)[1]} had it: {words.percent(share)} of all latency."
             )
 
 
@@ -135,9 +135,9 @@ def _in_turns(context: Context, late: LateJournal) -> Candidate | None:
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         return None
     named = [
-        f"{told_apart(context, of.who, of.pids)[1]} ({words.percent(ns / every_ns)})" for of, ns in rivals
+        f"{told_apart(context, of.who, of.foremost)[1]} ({words.percent(ns / every_ns)})" for of, ns in rivals
     ]
-    who = told_apart(context, rivals[0][0].who, rivals[0][0].pids)[0]
+    who = told_apart(context, rivals[0][0].who, rivals[0][0].foremost)[0]
     one = rivals[0][1] >= HOG_SHARE_MIN * every_ns
     return of_time_lost(
         held,
@@ -193,7 +193,7 @@ def _candidate(context: Context, place: _Place, late: LateServers, explains: Boo
     held = lost_in_blocks(context, waited, "wait_ns")
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         return None
-    who, told = told_apart(context, late.who, late.pids)
+    who, told = told_apart(context, late.who, late.foremost)
     there = f"at {place.device}" if not place.of_files else f"at {place.device} or in its file system"
     return of_time_lost(
         held,
@@ -223,7 +223,7 @@ def _beside(context: Context, place: _Place, late: LateServers) -> str:
     parts = shares_of(context, place.device, place.alone, bool(place.serving), [late, *others])
     told = sorted(
         (
-            (-part, told_apart(context, of.who, of.pids)[1])
+            (-part, told_apart(context, of.who, of.foremost)[1])
             for of, part in zip(others, parts[1:], strict=True)
             if part >= SHARE_OF_LATENCY_FLOOR
         )

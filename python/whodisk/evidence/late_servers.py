@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk.evidence.foremost_processes import foremost_processes
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.serving_waits import servers_of, serving_of
 from whodisk.reading.views import Case, quoted
@@ -25,6 +26,8 @@ class LateServers:
     end_ns: Ints
     #: The processes of that name, as far as they are known.
     pids: tuple[int, ...] = ()
+    #: Those of them that had it most of the time, the longest first.
+    foremost: tuple[int, ...] = ()
 
     @property
     def sql(self) -> str:
@@ -71,5 +74,6 @@ WHERE state = 'runnable' AND cause IS NOT NULL AND {serves} AND coalesce(cause_p
         pids = tuple(number for number in np.unique(pid[these]).tolist() if number > 0)
         # Where one is not known, the name stands for all.
         known = pids if bool((pid[these] > 0).all()) else ()
-        found.append(LateServers(who, mine, begin[these], end[these], known))
+        had_ns = {number: float((end - begin)[these & (pid == number)].sum()) for number in known}
+        found.append(LateServers(who, mine, begin[these], end[these], known, foremost_processes(had_ns)))
     return found

@@ -24,6 +24,22 @@ COMMAND_SHARE = row(
     "The recorded command is looked at if it caused this part of what was in flight.",
 )
 
+# foremost_processes
+FOREMOST_PROCESSES_MIN = row(
+    "FOREMOST_PROCESSES_MIN",
+    0.9,
+    "share",
+    CHOSEN,
+    "Of the processes of one name the verdict names those that had this part of the time together: an idle shell may have the name of three busy ones ...",
+)
+BESIDE_FOREMOST_MIN = row(
+    "BESIDE_FOREMOST_MIN",
+    0.1,
+    "share of what the first one had",
+    CHOSEN,
+    "... and whoever had it for this part of what the first of them had.",
+)
+
 # host_kinds
 KIND_DEVICES = row(
     "KIND_DEVICES",
