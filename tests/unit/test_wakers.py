@@ -112,6 +112,22 @@ def test_before_its_first_record_a_thread_did_nothing_that_is_known(tmp_path: Pa
     assert only.said(()) == "backup (process 90)"
 
 
+def test_few_long_sleeps_among_thousands_count_by_their_length(tmp_path: Path) -> None:
+    """Of 1 s the client slept three times 100 ms for one that was stopped, and 6000 times 0.1 ms for another that ran."""
+    rest = np.setdiff1d(
+        np.arange(0, 9000), np.concatenate([np.arange(at, at + 1000) for at in (500, 3500, 7000)])
+    )
+    waits = [sleep(CLIENT, at / 10, at / 10 + 0.1, "anon_pipe_read", NEXT) for at in rest[:6000]]
+    for at in (50.0, 350.0, 700.0):
+        waits += [sleep(CLIENT, at, at + 100, "anon_pipe_read", HOLDER)]
+        waits += [{**sleep(HOLDER, at, at + 99, "none"), "state": "stopped", "cause": None}]
+    waits.sort(key=lambda row: row["start_ns"])
+    found = {holder.name: holder for holder in asked(tmp_path / "x.case", waits)}
+    assert found["backup"].share == pytest.approx(1 / 3, abs=0.001)
+    assert found["db"].share == pytest.approx(2 / 3, abs=0.001)
+    assert dict(found["backup"].did)["was stopped"] == pytest.approx(0.99, abs=0.001)
+
+
 @pytest.mark.parametrize("waker", [None, KERNEL])
 def test_interrupts_and_threads_of_the_kernel_are_nobody(waker: Who | None, tmp_path: Path) -> None:
     assert asked(tmp_path / "x.case", [sleep(CLIENT, 10, 30, "do_epoll_wait", waker)]) == []

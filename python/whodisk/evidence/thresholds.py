@@ -978,7 +978,7 @@ WAKERS_SLEEPS_MAX = row(
     1_000,
     "sleeps",
     CHOSEN,
-    "At most this many sleeps are asked for who ended them.",
+    "At most this many sleeps are asked for who ended them, and this many long ones: those that have this part of the time of all.",
 )
 WAKERS_HOPS_MAX = row(
     "WAKERS_HOPS_MAX",

@@ -8,7 +8,7 @@ interrupt came.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -107,16 +107,62 @@ class _Parts:
 def holders_of(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> list[Holder]:
     """Whom these sleeps waited for (their threads, begins and ends, ns), the longest first.
 
-    Nothing where the recorder did not see who ended most of that time: it looks at sleeps of 100 us and more that are not for I/O, and an interrupt is nobody. Of many sleeps an even
-    part is asked.
+    Nothing where the recorder did not see who ended most of that time: it looks at sleeps of 100 us and more that are not for I/O, and an interrupt is nobody. Of many sleeps all long
+    ones are asked, and an even part of the others, which stands for these.
     """
     if "waker_tid" not in context.case.columns.get("waits", ()) or not len(tid):
         return []
-    step = -(-len(tid) // WAKERS_SLEEPS_MAX)
-    asked = _Parts(tid[::step], begin_ns[::step], end_ns[::step])
-    _, parts = _split(context, asked, in_calls=True)
-    if parts.length_ns < WAKERS_KNOWN_MIN * asked.length_ns or not len(parts.tid):
-        return []
+    whole_ns = max(1.0, float((end_ns - begin_ns).sum()))
+    known, found = 0.0, []
+    for group in _groups(end_ns - begin_ns):
+        step = -(-len(group) // WAKERS_SLEEPS_MAX)
+        weight = float((end_ns - begin_ns)[group].sum()) / whole_ns
+        asked = _Parts(tid[group[::step]], begin_ns[group[::step]], end_ns[group[::step]])
+        _, parts = _split(context, asked, in_calls=True)
+        if len(parts.tid):
+            known += weight * parts.length_ns / max(1.0, asked.length_ns)
+            found += [replace(one, share=weight * one.share) for one in _behind(context, asked, parts)]
+    return _merged(found) if found and known >= WAKERS_KNOWN_MIN else []
+
+
+def _groups(length_ns: Ints) -> list[Ints]:
+    """The places of sleeps that are asked for alike. Of more than can be asked, few may have most of the time: those as long as an even part of all of it are for themselves, and there are
+    no more of these than are asked."""
+    if len(length_ns) <= WAKERS_SLEEPS_MAX:
+        return [np.arange(len(length_ns))]
+    long = WAKERS_SLEEPS_MAX * length_ns.astype(np.float64) >= float(length_ns.sum())
+    return [places for chosen in (long, ~long) if len(places := np.flatnonzero(chosen))]
+
+
+def _merged(found: list[Holder]) -> list[Holder]:
+    """Holders of one name are one; what they did counts by how long they were waited for."""
+    of_name: dict[str, list[Holder]] = defaultdict(list)
+    for one in found:
+        of_name[one.name].append(one)
+    merged = []
+    for its in of_name.values():
+        share = sum(one.share for one in its)
+        did: dict[str, float] = defaultdict(float)
+        for one in its:
+            for what, part in one.did:
+                did[what] += part * one.share / max(share, 1e-12)
+        foremost = max(its, key=lambda one: one.share * one.first[1])
+        first_ns = sum(one.share * one.first[1] for one in its if one.first[0] == foremost.first[0])
+        merged.append(
+            Holder(
+                name=its[0].name,
+                pids=tuple(sorted({pid for one in its for pid in one.pids})),
+                tids=tuple(sorted({tid for one in its for tid in one.tids})),
+                share=share,
+                did=tuple(sorted(did.items(), key=lambda item: (-item[1], item[0]))),
+                first=(foremost.first[0], first_ns / max(share, 1e-12)),
+            )
+        )
+    return sorted(merged, key=lambda holder: (-holder.share, holder.name))
+
+
+def _behind(context: Context, asked: _Parts, parts: _Parts) -> list[Holder]:
+    """Whom the sleeps that were asked for ended with, followed from who was woken to who woke; `parts`: those of them that a thread ended, for that one."""
     ended = []
     for _ in range(WAKERS_HOPS_MAX):
         rest, parts = _split(context, parts, in_calls=False)
