@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ground_truth import outside
 from tests.synth import SYSCALL_ID_BASE, write_case
 from whodisk.verdict.solve import solve
 
@@ -95,3 +96,12 @@ def _opens(latency_ns: int) -> dict[str, Any]:
         "op": "open",
         "fs_ns": latency_ns,
     }
+
+
+def test_a_lock_between_threads_of_the_program_is_told_and_accuses_nobody(tmp_path: Path) -> None:
+    verdict = solve(outside.locked_by_its_own(1, tmp_path / "x.case"))
+    assert not verdict.findings
+    (told,) = [line for line in verdict.minor if "for a lock on a file" in line]
+    assert (
+        told.startswith("ledger waited 5.95 s for a lock on a file") and "the same program (ledger)" in told
+    ), told

@@ -10,25 +10,28 @@ from dataclasses import replace
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Detector, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
-from whodisk.detectors.thresholds import SHARE_OF_LATENCY_FLOOR
+from whodisk.detectors.thresholds import SHARE_OF_LATENCY_FLOOR, SHARE_OF_LATENCY_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.findings import Culprit
 from whodisk.machine.wakers import holders_of
+from whodisk.statistics.stats import Ints
 
-#: By what threads slept in: what its holder does to them, and what to do about it.
+#: By what threads slept in: what its holder does to them, what they wait for, and what to do about it.
 HELD_BY = (
     (
         words.AS_WHEN_LOCKED,
         "holds the lock on a file",
+        "for a lock on a file",
         "Let {who} hold that lock for a shorter time, or at another one (/proc/locks lists who holds and who waits).",
     ),
     (
         words.AS_WHEN_FROZEN,
         "keeps writers out of files that they have mapped, as when a file system is frozen",
+        "to write to files that they have mapped",
         "Look who starts {who}: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup.",
     ),
 )
@@ -38,37 +41,46 @@ def run(context: Context) -> Result:
     """A candidate for each way in which another program held the judged one's threads."""
     result = Result()
     if context.layer in ("syscall", "app"):
-        for causes, does, remedy in HELD_BY:
-            if (candidate := _held(context, causes, does, remedy)) is not None:
-                result.candidates.append(candidate)
+        for causes, does, waiting, remedy in HELD_BY:
+            _held(context, causes, (does, waiting, remedy), result)
     return result
 
 
-def _held(context: Context, causes: tuple[str, ...], does: str, remedy: str) -> Candidate | None:
+def _held(context: Context, causes: tuple[str, ...], said: tuple[str, str, str], result: Result) -> None:
+    """`said`: what `HELD_BY` says of these causes."""
+    does, waiting, remedy = said
     rows = sleeps_outside(context, causes)
     tid, begin, end = rows
     tids = [int(thread) for thread in np.unique(tid)]
     if not tids or float((end - begin).sum()) < SHARE_OF_LATENCY_FLOOR * context.survey.span_ns:
-        return None
+        return
     own = set(context.own_programs[1])
-    holder = next((one for one in holders_of(context, *rows) if not own & set(one.pids)), None)
+    holders = holders_of(context, *rows)
+    holder = next((one for one in holders if not own & set(one.pids)), None)
     held = lost_outside(context, rows)
-    if holder is None or held is None:
-        return None
+    if held is None:
+        return
+    for one in holders:
+        if own & set(one.pids) and one.share * held.share >= SHARE_OF_LATENCY_MIN:
+            # What its own threads do to each other is no fault, and what it costs is told.
+            result.observed.append(
+                f"{_named(context, tid)} waited {words.duration(one.share * float((end - begin).sum()))} {waiting}, in no call that is recorded, until let go on, directly or behind others, by "
+                f"{one.said(tuple(sorted(own)))}: {words.percent(one.share * held.share)} of the time of {words.things(len(tids), 'thread')}."
+            )
+    if holder is None:
+        return
     # Of the rest threads of the program itself were the reason, or nobody that was seen.
     part = min(1.0, holder.share)
     held = replace(held, share=held.share * part, low=held.low * part, high=held.high * part)
     who = f"{holder.name} ({words.processes(holder.pids)})"
-    names = words.listed(
-        sorted({str(row["comm"]) for row in context.case.rows(_NAMES.format(tids=", ".join(map(str, tids))))})
-    )
+    names = _named(context, tid)
     waited_ns = part * float((end - begin).sum())
     threads = "its thread" if len(tids) == 1 else f"{words.count(len(tids))} threads"
     claim = (
         f"{who} {does}. {names} waited {words.duration(waited_ns)} for it, directly or behind others, in no call that is recorded: "
         f"{words.percent(held.share)} of the time of {threads}."
     )
-    return of_time_lost(
+    found = of_time_lost(
         held,
         culprit=Culprit("process", holder.name, "holds others"),
         claim=claim,
@@ -80,9 +92,16 @@ def _held(context: Context, causes: tuple[str, ...], does: str, remedy: str) -> 
         explains=none_of(context.slow),
         causes=(("process", "silence of the submitter, state blocked"),),
     )
+    result.candidates.append(found)
 
 
-_NAMES = "SELECT DISTINCT comm FROM waits WHERE tid IN ({tids}) AND comm IS NOT NULL"
+def _named(context: Context, tid: Ints) -> str:
+    """What threads are called; those that became another program, as that one."""
+    listed = ", ".join(map(str, np.unique(tid)))
+    rows = context.case.rows(
+        f"SELECT arg_max(comm, start_ns) AS comm FROM waits WHERE tid IN ({listed}) AND comm IS NOT NULL GROUP BY tid"
+    )
+    return words.listed(sorted({str(row["comm"]) for row in rows}))
 
 
 def _slept_sql(context: Context, causes: tuple[str, ...]) -> str:
