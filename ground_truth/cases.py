@@ -1463,6 +1463,10 @@ TRUTHS: dict[str, Truth] = {
     "frozen_maps": Truth(
         "held_outside", True, outside.frozen_maps, status="slow", kind="process", name="fsfreeze"
     ),
+    "fed_by_who_is_stopped": Truth(
+        "held_outside", True, outside.fed_by_who_is_stopped, status="slow", kind="process", name="filter"
+    ),
+    "beside_who_is_stopped": Truth("held_outside", False, outside.beside_who_is_stopped, nobody=True),
     "dirty_maps": Truth(
         "throttle", True, outside.dirty_maps, status="slow", kind="config", name="limit of dirty pages"
     ),

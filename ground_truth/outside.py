@@ -1,4 +1,5 @@
-"""Sealed cases of threads that sleep between their calls on storage: for a lock on a file, in a frozen file system, for too many dirty pages."""
+"""Sealed cases of threads that sleep between their calls on storage: for a lock on a file, in a frozen file system, for too many dirty pages, for a process that
+is stopped."""
 
 from __future__ import annotations
 
@@ -17,11 +18,17 @@ SECONDS = 6
 Sleep = tuple[int, int, str, tuple[str, int, int] | None]
 
 
-def _written(seed: int, path: Path, sleeps: dict[int, list[Sleep]]) -> Path:
-    """The threads of one program write 4 KiB and sync, half a millisecond each time, with as much of its own work in between, whenever they are not asleep."""
+def _written(
+    seed: int, path: Path, sleeps: dict[int, list[Sleep]], stops: list[tuple[int, int]] | None = None
+) -> Path:
+    """`stops`: begin and length of those of a process `filter`. The threads of one program write 4 KiB and sync, half a millisecond each time, with as much of its own work in between, whenever they are not asleep."""
     rng = np.random.default_rng([seed, 97])
     rows: list[dict[str, Any]] = []
     waits: list[dict[str, Any]] = []
+    for begin, length in stops or []:
+        stopped = {"tid": OTHER, "pid": OTHER, "comm": "filter", "cpu": 1, "state": "stopped", "cause": None}
+        stopped |= dict.fromkeys(("cause_pid", "waker", "waker_pid", "waker_tid"))
+        waits.append({**stopped, "start_ns": begin, "duration_ns": length})
     for tid, its in sleeps.items():
         for begin, length, cause, woke in its:
             name, pid, waker = woke or (None, None, None)
@@ -110,3 +117,21 @@ def dirty_maps(seed: int, path: Path) -> Path:
         begin, length = int((number + rng.uniform(0.3, 0.5)) * 25 * MS), int(rng.uniform(9, 11) * MS)
         sleeps.append((begin, length, "dirty throttling", None))
     return _written(seed, path, {71: sleeps})
+
+
+def _fed(seed: int, path: Path, feeder: tuple[str, int, int]) -> Path:
+    """What it writes comes through a pipe from `feeder`: it sleeps there for 200 ms once a second. A process `filter` is stopped at these times."""
+    rng = np.random.default_rng([seed, 101])
+    begins = [int((number + rng.uniform(0.2, 0.6)) * 1000 * MS) for number in range(SECONDS)]
+    sleeps: list[Sleep] = [(begin, 200 * MS, "anon_pipe_read", feeder) for begin in begins]
+    return _written(seed, path, {71: sleeps}, [(begin + MS, 198 * MS) for begin in begins])
+
+
+def fed_by_who_is_stopped(seed: int, path: Path) -> Path:
+    """It waits for that one."""
+    return _fed(seed, path, ("filter", OTHER, OTHER))
+
+
+def beside_who_is_stopped(seed: int, path: Path) -> Path:
+    """It waits for another process, and nobody for that one."""
+    return _fed(seed, path, ("source", OTHER + 1, OTHER + 1))

@@ -121,6 +121,8 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
         if because.endswith("state stopped"):
             # They are the victims.
             said = f"whoever stopped {together}"
+    if kind == "process" and because == "was stopped":
+        said = f"whoever stopped {name}"
     if kind == "process" and name.startswith("thread "):
         said = name
     if kind == "config" and "_" not in name:

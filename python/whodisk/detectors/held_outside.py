@@ -1,6 +1,6 @@
-"""Threads that another program holds while none of their calls is an operation: with a lock on a file, or because it froze their file system.
+"""Threads that another program holds while none of their calls is an operation: with a lock on a file, because it froze their file system, or because it is stopped.
 
-Who asks for a lock (fcntl, flock), or writes to a page of a mapped file, makes no call that is recorded; its sleep is.
+Who asks for a lock (fcntl, flock), writes to a page of a mapped file, or waits for another process at a pipe makes no call that is recorded; its sleep is.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from dataclasses import replace
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import SHARE_OF_LATENCY_FLOOR, SHARE_OF_LATENCY_MIN
 from whodisk.evidence.context import Context
-from whodisk.evidence.outside_calls import lost_outside, sleeps_outside, sleeps_outside_sql
+from whodisk.evidence.others_stopped import slept_meanwhile, stops_of_all, stops_of_all_sql
+from whodisk.evidence.outside_calls import (
+    lost_outside,
+    sleeps_outside,
+    sleeps_outside_sql,
+    slept_outside_sql,
+)
 from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.time_lost import busy_submitters, lost_in_rows, threads_time
 from whodisk.findings import Culprit
-from whodisk.machine.wakers import holders_of
+from whodisk.machine.wakers import STOPPED, holders_of
 from whodisk.statistics.stats import Ints
 
 #: By what threads slept in: what its holder does to them, what they wait for, and what to do about it.
@@ -43,7 +50,69 @@ def run(context: Context) -> Result:
     if context.layer in ("syscall", "app"):
         for causes, does, waiting, remedy in HELD_BY:
             _held(context, causes, (does, waiting, remedy), result)
+        if (candidate := _stopped(context)) is not None:
+            result.candidates.append(candidate)
     return result
+
+
+def _stopped(context: Context) -> Candidate | None:
+    """Another process that was stopped, while the judged threads slept until it let them go on."""
+    if "syscall" not in context.case.layers:
+        return None
+    stops, tids = stops_of_all(context), busy_submitters(context)
+    if not len(stops.pid) or not tids:
+        return None
+    rows = slept_meanwhile(context, tids, stops)
+    waited_ns = float((rows[2] - rows[1]).sum())
+    if waited_ns < SHARE_OF_LATENCY_FLOOR * context.survey.span_ns:
+        return None
+    # What of these sleeps ended, directly or behind others, with a thread that was stopped then.
+    behind = {
+        holder: holder.share * dict(holder.did).get(STOPPED, 0.0) for holder in holders_of(context, *rows)
+    }
+    holder = max(behind, key=lambda one: behind[one], default=None)
+    whole = threads_time(context, tids)
+    held = lost_in_rows(context, tids, rows, whole=whole)
+    if holder is None or held is None or behind[holder] <= 0:
+        return None
+    begin, end = stops.of(list(holder.pids))
+    if not len(begin):
+        return None
+    part = min(1.0, behind[holder])
+    held = replace(held, share=held.share * part, low=held.low * part, high=held.high * part)
+    held = replace(held, unit="sleep", threads_ns=float(whole.sum()))
+    who = f"{holder.name} ({words.processes(holder.pids)})"
+    threads = "its thread" if len(tids) == 1 else f"its {words.count(len(tids))} threads"
+    names = _named(context, rows[0])
+    claim = (
+        f"{who} was stopped {words.things(len(begin), 'time')} for {words.duration(float((end - begin).sum()))} in all (typically {words.duration(float(np.median(end - begin)))}). "
+        f"Meanwhile {names} slept {words.duration(part * waited_ns)} until it let go on, directly or behind others, in no call on storage: "
+        f"{words.percent(held.share)} of the time of {threads}."
+    )
+    return of_time_lost(
+        held,
+        culprit=Culprit("process", holder.name, STOPPED),
+        claim=claim,
+        baseline="the rest of the time of these threads",
+        metric="part of the threads' time",
+        evidence=[
+            evidence(
+                context.case,
+                "the stops",
+                f"SELECT * FROM ({stops_of_all_sql(context)}) AS stops WHERE pid IN ({', '.join(map(str, holder.pids))}) ORDER BY start_ns, tid LIMIT 20",
+            ),
+            evidence(
+                context.case,
+                "the longest sleeps, and who ended them",
+                f"SELECT start_ns, end_ns - start_ns AS slept_ns, comm, tid, cause, waker, waker_pid FROM ({slept_outside_sql(context, tids)}) AS apart ORDER BY 2 DESC, 1, 4 LIMIT 10",
+            ),
+        ],
+        refute=f"Look who stops {holder.name}, and repeat without: if threads sleep as long, they did not wait for it.",
+        remedy=f"Find out who stops {holder.name} (SIGSTOP, a debugger, a job control shell, a freezer): `strace -f -e trace=none -p PID` or auditd shows the sender. The storage "
+        "has nothing to do with it.",
+        explains=none_of(context.slow),
+        causes=(("process", "silence of the submitter, state blocked"),),
+    )
 
 
 def _held(context: Context, causes: tuple[str, ...], said: tuple[str, str, str], result: Result) -> None:

@@ -47,20 +47,35 @@ def sleeps_outside_sql(context: Context, causes: tuple[str, ...], *, of_callers:
 
     `of_callers`: of threads with operations alone. One without any may be one that the kernel made for io_uring: it sleeps in operations of others.
     """
-    survey = context.survey
     listed = ", ".join(map(quoted, causes))
     # Where the calls of others are not recorded, all of their waits are outside of calls that are.
     own = ", ".join(map(str, context.own_programs[1])) or "NULL"
+    callers = " AND tid IN (SELECT tid FROM calls)" if of_callers else ""
+    return _outside_sql(
+        context,
+        f"SELECT tid FROM waits WHERE cause IN ({listed})",
+        f"pid IN ({own}) AND cause IN ({listed}){callers}",
+    )
+
+
+def _outside_sql(context: Context, tids: str, which: str) -> str:
+    """The sleeps of which that is true (`tids`: what lists their threads) that began in the measured window while no call of their thread was recorded."""
+    survey = context.survey
     waker = (
         "waker, waker_pid"
         if "waker_tid" in context.case.columns["waits"]
         else "CAST(NULL AS VARCHAR) AS waker, CAST(NULL AS INTEGER) AS waker_pid"
     )
-    callers = "AND tid IN (SELECT tid FROM calls)" if of_callers else ""
-    return f"""WITH calls AS (SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM ops WHERE layer = 'syscall' AND tid IN (SELECT tid FROM waits WHERE cause IN ({listed})))
+    return f"""WITH calls AS (SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM ops WHERE layer = 'syscall' AND tid IN ({tids}))
 SELECT a.* FROM (SELECT tid, comm, cause, start_ns, start_ns + duration_ns AS end_ns, {waker} FROM waits
-  WHERE state = 'blocked' AND pid IN ({own}) AND cause IN ({listed}) {callers} AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}) AS a
+  WHERE state = 'blocked' AND {which} AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}) AS a
 ASOF LEFT JOIN calls AS c ON a.tid = c.tid AND a.start_ns >= c.start_ns WHERE c.end_ns IS NULL OR a.start_ns >= c.end_ns"""
+
+
+def slept_outside_sql(context: Context, tids: list[int]) -> str:
+    """Query for all sleeps of these threads outside of their calls that another thread ended."""
+    listed = ", ".join(map(str, tids)) or "NULL"
+    return _outside_sql(context, listed, f"tid IN ({listed}) AND waker_tid IS NOT NULL")
 
 
 def sleeps_outside(context: Context, causes: tuple[str, ...]) -> Rows:

@@ -57,7 +57,7 @@ def with_whole_processes(context: Context, tids: list[int], own: ThreadStops) ->
     owners = _owners(context, tids)
     rows = [own]
     for pid in np.unique(pids).tolist():
-        low, high = _united(begin[pids == pid], end[pids == pid])
+        low, high = united(begin[pids == pid], end[pids == pid])
         for tid, comm in owners.get(pid, []):
             mine = own.tid == tid
             rows.append(_asleep(context, tid, comm, low, high, own.start_ns[mine], own.duration_ns[mine]))
@@ -73,7 +73,7 @@ def with_whole_processes(context: Context, tids: list[int], own: ThreadStops) ->
     )
 
 
-def _united(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+def united(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Intervals in order of their begins, joined where they touch."""
     reach = np.maximum.accumulate(end)
     first = np.concatenate(([True], begin[1:] > reach[:-1]))
