@@ -61,3 +61,9 @@ def test_threads_of_a_process_keep_their_names(tmp_path: Path) -> None:
     one_after_the_other = [(77, "java", 0.0, 20.0), (77, "GC Thread#0", 30.0, 20.0)]
     found = called(tmp_path / "y", one_after_the_other, {"77": "java"})
     assert found == {77: {"java", "GC Thread#0"}}
+
+
+def test_a_helper_thread_that_outlives_the_others_is_no_program(tmp_path: Path) -> None:
+    """An allocator's thread had the CPU for 9 ms when a process of 5.9 s ended, and the verdict accused "jemalloc_bg_thd"."""
+    found = called(tmp_path / "x", [(90, "python", 0.0, 900.0), (90, "jemalloc_bg_thd", 950.0, 9.0)])
+    assert found == {90: {"python", "jemalloc_bg_thd"}}

@@ -1,7 +1,7 @@
 """What a process is called that had the CPU: a program, however many it was started through.
 
 The recorder notes the name that a process had while it had the CPU. One that executes one program after the other (`timeout taskset chrt md5sum`) has several,
-the last of which is its own.
+the last of which is its own. A helper thread that outlives the others by a moment has a name of its own, too: the program is the one that the process kept the CPU under.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ def name_holders(case: Case) -> None:
 
 
 def _programs(case: Case) -> dict[int, str]:
-    """Process -> its program, of those that had several names one after the other."""
+    """Process -> its program, of those that had several names one after the other, and were mostly seen under the last."""
     # Threads of one process have names of their own.
     threads = {int(pid) for of in ("processes", "recorder", "servers") for pid in (case.system.get(of) or {})}
-    #: Of each process its names, with the first and last moment at which somebody got the CPU that it had kept.
-    lives: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    #: Of each process its names, with the first and last moment at which somebody got the CPU that it had kept, and how long others waited for it.
+    lives: dict[int, list[tuple[str, int, int, int]]] = defaultdict(list)
     for row in case.rows(_names_sql()):
         if (pid := int(row["cause_pid"] or 0)) not in threads:
-            lives[pid].append((str(row["cause"]), int(row["first_ns"] or 0), int(row["last_ns"] or 0)))
+            first, last, waited = (int(row[name] or 0) for name in ("first_ns", "last_ns", "waited_ns"))
+            lives[pid].append((str(row["cause"]), first, last, waited))
     return {
         pid: names[-1][0]
         for pid, names in lives.items()
-        if len(names) > 1 and all(one[2] <= following[1] for one, following in pairwise(names))
+        if len(names) > 1
+        and all(one[2] <= following[1] for one, following in pairwise(names))
+        and 2 * names[-1][3] >= sum(waited for *_, waited in names)
     }
 
 
