@@ -936,6 +936,16 @@ TRUTHS: dict[str, Truth] = {
     ),
     "many_places": Truth("full_queue", False, places.many_places, status="limited"),
     "one_at_once": Truth("full_queue", False, places.one_at_once),
+    "ring_of_four_places": Truth(
+        "full_queue",
+        True,
+        places.ring_of_four_places,
+        status="slow",
+        kind="config",
+        name="nr_requests of sda",
+    ),
+    "ring_of_many_places": Truth("full_queue", False, places.ring_of_many_places, status="limited"),
+    "ring_that_seldom_waits": Truth("full_queue", False, places.ring_that_seldom_waits),
     "swapping": Truth(
         "memory_short", True, memory.swapping, status="slow", kind="config", name="memory of worker"
     ),

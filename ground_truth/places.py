@@ -73,6 +73,69 @@ def _readers(seed: int, path: Path, *, nr_requests: int, device_takes: int = 32)
     case = write_case(
         path, syscall=syscall, block=block, links=links, tables={"waits": waits}, devices=(DISK,), meta=meta
     )
+    return _may_hold(case, nr_requests, device_takes)
+
+
+def _ring(seed: int, path: Path, *, nr_requests: int, waited_us: int = 1000) -> Path:
+    """One thread with sixteen reads in flight: it submits them all, waits four times for a place meanwhile, then takes what has ended."""
+    rng = np.random.default_rng([seed, 192])
+    rounds, depth = 600, 16
+    shape = (rounds, depth)
+    device = rng.lognormal(np.log(1000 * US), 0.1, shape).astype(np.int64)
+    fs = np.full(shape, 10 * US, np.int64)
+    waited = rng.integers(round(0.8 * waited_us), round(1.2 * waited_us), (rounds, 4)) * US // 4
+    took = waited.sum(axis=1) + 2200 * US
+    begin = np.cumsum(took) - took
+    # Four of them enter the queue at once, and four after each wait.
+    entered = begin[:, None] + np.concatenate((np.zeros((rounds, 1), np.int64), np.cumsum(waited, axis=1)), 1)
+    start = (entered[:, np.arange(depth) // 4] + np.arange(depth) * 2 * US).ravel()
+    end = np.repeat(begin + took - 50 * US, depth)
+    order = np.argsort(start, kind="stable")
+    start, latency = start[order], (end - start)[order]
+    fs, device = fs.ravel()[order], device.ravel()[order]
+    zeros = np.zeros(len(start), np.int64)
+    about: dict[str, Any] = {
+        "op": "read",
+        "size_bytes": 4096,
+        "pid": 5000,
+        "tid": 5000,
+        "comm": "ring",
+        "device": DISK,
+        "queue_depth": depth,
+    }
+    syscall = {
+        **about,
+        "op_id": SYSCALL_ID_BASE | np.arange(len(start)),
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": fs,
+        "device_ns": device,
+        "reap_ns": latency - device - fs,
+        **{f"{stage}_ns": zeros for stage in ("interrupt", "queue", "runqueue")},
+    }
+    block = {
+        **about,
+        "op_id": BLOCK_ID_BASE | np.arange(len(start)),
+        "start_ns": start + 5 * US,
+        "latency_ns": device,
+        "queue_ns": zeros,
+        "device_ns": device,
+        "interrupt_ns": zeros,
+    }
+    slept = {"pid": 5000, "tid": 5000, "comm": "ring", "state": "blocked"}
+    waits = [
+        {**slept, "start_ns": int(at), "duration_ns": int(long), "cause": "blk_mq_get_tag"}
+        for at, long in zip(entered[:, :4].ravel(), waited.ravel(), strict=True)
+    ]
+    links = {"parent_id": syscall["op_id"], "child_id": block["op_id"], "kind": ["waits_for"] * len(start)}
+    meta = {"observer": "record", "command": ["ring"], "duration_ns": int((start + latency).max())}
+    case = write_case(
+        path, syscall=syscall, block=block, links=links, tables={"waits": waits}, devices=(DISK,), meta=meta
+    )
+    return _may_hold(case, nr_requests, 32)
+
+
+def _may_hold(case: Path, nr_requests: int, device_takes: int) -> Path:
     system = json.loads((case / "system.json").read_text(encoding="utf-8"))
     system["devices"][DISK] |= {
         "queue": {"nr_requests": str(nr_requests)},
@@ -80,6 +143,21 @@ def _readers(seed: int, path: Path, *, nr_requests: int, device_takes: int = 32)
     }
     (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
     return case
+
+
+def ring_of_four_places(seed: int, path: Path) -> Path:
+    """One thread has sixteen reads in flight, of a queue that may hold four: it sleeps a third of its time until it may submit."""
+    return _ring(seed, path, nr_requests=4)
+
+
+def ring_of_many_places(seed: int, path: Path) -> Path:
+    """The queue may hold 64, as Linux gives it."""
+    return _ring(seed, path, nr_requests=64)
+
+
+def ring_that_seldom_waits(seed: int, path: Path) -> Path:
+    """The queue may hold four, and the thread waits 2 % of its time for a place."""
+    return _ring(seed, path, nr_requests=4, waited_us=48)
 
 
 def four_places(seed: int, path: Path) -> Path:

@@ -19,6 +19,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.time_lost import (
+    Rows,
     TimeLost,
     held_rows,
     lost_in_rows,
@@ -41,10 +42,7 @@ def run(context: Context) -> Result:
     if not tids or "block" not in context.surveys:
         return result
     rows = held_rows(context, _waits_sql(tids))
-    # Workers of io_uring wait in place of who submits: what is in flight at once may be more than threads are.
-    whole = threads_time(context, tids)
-    whole = whole * max(1.0, context.survey.latency_ns / max(1.0, float(whole.sum())))
-    held = lost_in_rows(context, np.unique(rows[0]).tolist(), rows, whole=whole)
+    held = _held(context, tids, rows)
     device = _device(context, tids) if held is not None else None
     if held is None or device is None or held.share < SHARE_OF_LATENCY_FLOOR:
         return result
@@ -66,6 +64,22 @@ def run(context: Context) -> Result:
             _candidate(context, tids, held, said, device, places, lost_meanwhile(context, *rows))
         )
     return result
+
+
+def _held(context: Context, tids: list[int], rows: Rows) -> TimeLost | None:
+    """What these waits cost, whichever is more: those who submit, of their time; or all who waited, of the time of all operations.
+
+    A thread that waits for a place neither submits nor takes what has ended, however many operations it has in flight. Workers of io_uring wait in its place for one
+    operation each: what is in flight at once may be more than threads are.
+    """
+    threads = threads_time(context, tids)
+    whole = threads * max(1.0, context.survey.latency_ns / max(1.0, float(threads.sum())))
+    waited = np.unique(rows[0])
+    submitting = lost_in_rows(context, waited[np.isin(waited, tids)].tolist(), rows, whole=threads)
+    every = lost_in_rows(context, waited.tolist(), rows, whole=whole)
+    return max(
+        (held for held in (submitting, every) if held is not None), key=lambda held: held.share, default=None
+    )
 
 
 def _waits_sql(tids: list[int]) -> str:
