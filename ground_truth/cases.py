@@ -1325,6 +1325,17 @@ TRUTHS: dict[str, Truth] = {
         name="ram",
         because_of="the page cache was dropped",
     ),
+    "emptied_under_nowait": Truth(
+        "cache_misses",
+        True,
+        others.emptied_under_nowait,
+        status="slow",
+        kind="cache_tier",
+        name="ram",
+        because_of="the page cache was dropped",
+    ),
+    "evicted_under_nowait": Truth("cache_misses", False, others.evicted_under_nowait),
+    "readahead_of_the_same": Truth("cache_misses", False, others.readahead_of_the_same),
     "own_drops": Truth("cache_misses", False, others.own_drops, says="That is its own doing"),
     "drops_of_another": Truth(
         "cache_misses", True, others.drops_of_another, status="slow", kind="process", name="backup"

@@ -217,10 +217,11 @@ def _paged(
     free_bytes: float = 8e9,
     groups: Mapping[str, tuple[float, float]] | None = None,
     asked: tuple[str, int] | None = None,
+    in_flight_ns: int | None = None,
 ) -> Path:
     """Reads of single pages, 3 s of them; what the kernel counts of its page cache meanwhile: `refaulted` and `evicted` are parts of what the disk reads,
     `drops` were made in the second second. `groups`: limits of control groups, and what they use of them; all that is read again is theirs.
-    `asked`: who has all pages of the file dropped, and before every how many reads."""
+    `asked`: who has all pages of the file dropped, and before every how many reads. `in_flight_ns`: who reads finds its page on its way already, since so long."""
     count, page, second = len(places), 4096, 1_000_000_000
     start = np.arange(count, dtype=np.int64) * (3 * second // count)
     wait = np.where(missed, 90_000, 0).astype(np.int64)
@@ -263,8 +264,8 @@ def _paged(
         **common,
         "op_id": at,
         "op": "read",
-        "start_ns": start[at] + 3_000,
-        "latency_ns": wait[at],
+        "start_ns": start[at] + 3_000 - (in_flight_ns or 0),
+        "latency_ns": wait[at] + (in_flight_ns or 0),
         "device_ns": wait[at],
         "offset_bytes": places[at] * page,
         "queue_depth": 1,
@@ -272,7 +273,7 @@ def _paged(
     cache = [
         {
             "op_id": APP_ID_BASE + number,
-            "tier": "device" if missed[number] else "ram",
+            "tier": ("device" if in_flight_ns is None else "readahead") if missed[number] else "ram",
             "file": "/data/a.db",
             "offset_bytes": int(places[number]) * page,
             "size_bytes": page,
@@ -335,6 +336,32 @@ def emptied_cache(seed: int, path: Path) -> Path:
     """1,500 pages, sent four times over by sendfile: after the second time somebody empties the cache."""
     turn = np.arange(6000) // 1500
     return _paged(path, op="copy", places=np.arange(6000) % 1500, missed=turn % 2 == 0, drops=1.0)
+
+
+def emptied_under_nowait(seed: int, path: Path) -> Path:
+    """The same read by a program that tries without waiting (RWF_NOWAIT), which has the page fetched, and lets a worker wait for it."""
+    turn = np.arange(6000) // 1500
+    places, missed = np.arange(6000) % 1500, turn % 2 == 0
+    return _paged(path, op="read", places=places, missed=missed, drops=1.0, in_flight_ns=20_000)
+
+
+def evicted_under_nowait(seed: int, path: Path) -> Path:
+    """The same, but the kernel evicts as much for want of memory: that somebody emptied the cache once was not it."""
+    turn = np.arange(6000) // 1500
+    places, missed = np.arange(6000) % 1500, turn % 2 == 0
+    return _paged(path, op="read", places=places, missed=missed, drops=1.0, evicted=1.0, in_flight_ns=20_000)
+
+
+def readahead_of_the_same(seed: int, path: Path) -> Path:
+    """Two readers of the same pages, one behind the other: both wait for readahead that began before the first was done, while somebody empties the cache."""
+    return _paged(
+        path,
+        op="read",
+        places=np.arange(6000) // 2,
+        missed=np.ones(6000, np.bool_),
+        drops=1.0,
+        in_flight_ns=700_000,
+    )
 
 
 def _dropped(path: Path, asked: tuple[str, int] | None) -> Path:

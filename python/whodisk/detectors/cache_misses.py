@@ -38,10 +38,11 @@ HIT = "('ram', 'readahead')"
 
 
 def touches_sql(context: Context) -> str:
-    """Pieces of reads in the measured window: whether it was missed, how often it had been read before, and when it was read the last time."""
+    """Pieces of reads in the measured window: whether it was missed, how often it had been read before, when it was read the last time, when that ended, and how much it was."""
     survey = context.survey
     return f"""SELECT * FROM (SELECT c.op_id, c.file, c.offset_bytes, c.size_bytes, c.tier, c.wait_ns, r.start_ns, r.comm, r.pid,
-  c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed, row_number() OVER touched AS nth, lag(r.start_ns) OVER touched AS before_ns
+  c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed, row_number() OVER touched AS nth, lag(r.start_ns) OVER touched AS before_ns,
+  lag(r.start_ns + r.latency_ns) OVER touched AS before_end_ns, lag(c.size_bytes) OVER touched AS before_bytes
 FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op IN ('read', 'copy', 'fault') AND c.offset_bytes IS NOT NULL
 WINDOW touched AS (PARTITION BY c.file, c.offset_bytes ORDER BY r.start_ns, c.op_id)) AS touches
 WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"""
@@ -76,6 +77,9 @@ FROM ({touches_sql(context)}) AS t"""
     asked = drops(context, touches_sql(context)) if seen_again else []
     if sum(one.pieces for one in asked) >= CACHE_DROPPED_MIN * again > 0:
         _of_drops(context, asked, again, kept, result)
+        return result
+    if account is not None and account.drops and (emptied := _emptied(context, account, kept)) is not None:
+        result.candidates.append(emptied)
         return result
     # Of a group at its limit, what the recording saw being read before tells more than the kernel's count, if it is more.
     if (
@@ -144,18 +148,7 @@ def _read_again(
         return []
     said = _said_again(held, again, kept)
     if account is not None and _mostly_after(context, account.first_drop_ns, again):
-        return [
-            _candidate(
-                context,
-                held,
-                lost_sql,
-                culprit=_ram("the page cache was dropped"),
-                claim=f"Somebody emptied the page cache {words.things(account.drops, 'time')} while this was recorded, and {said}",
-                refute="Let nobody empty the cache meanwhile and repeat: if as much is fetched again, it is not that.",
-                remedy="Find who writes to /proc/sys/vm/drop_caches: the kernel's log names the program and its process each time "
-                "(`dmesg | grep drop_caches`).",
-            )
-        ]
+        return [_of_emptied(context, account, held, lost_sql, again, kept)]
     if account is not None and account.group is not None:
         return [
             _of_the_limit(
@@ -200,11 +193,69 @@ def _again_sql(context: Context) -> str:
     return f"SELECT * FROM ({_without_held_back(context)}) AS t WHERE missed AND nth > 1"
 
 
-def _without_held_back(context: Context, part: float = 1.0) -> str:
-    """Pieces with the time that each cost, or a part of it: without what a controller held it back, which is its doing, and no lack of cache."""
-    return f"""SELECT t.*, {part!r} * t.wait_ns * coalesce(1 - held.part, 1) AS lost_ns FROM ({touches_sql(context)}) AS t
+def _without_held_back(context: Context, part: float = 1.0, of: str = "") -> str:
+    """Pieces (those of a query with the columns of `touches_sql`, else all) with the time that each cost, or a part of it: without what a controller held it back, which is its doing, and no lack of cache."""
+    return f"""SELECT t.*, {part!r} * t.wait_ns * coalesce(1 - held.part, 1) AS lost_ns FROM ({of or touches_sql(context)}) AS t
 LEFT JOIN (SELECT op_id, least(1, throttle_ns / latency_ns) AS part FROM measured
   WHERE layer = '{context.layer}' AND throttle_ns > 0 AND latency_ns > 0) AS held ON held.op_id = t.op_id"""
+
+
+def _fetched_again_sql(context: Context, account: PageCache) -> str:
+    """Pieces that were in memory as a whole when their last read ended, and that this one had to wait for; `emptied`: somebody emptied the cache in between.
+
+    Whoever asked for them first: a read that must not wait (RWF_NOWAIT) has them fetched and returns, and another thread waits for what is in flight then. What
+    was asked for before the last read ended is its readahead, and was never dropped.
+    """
+    asked = "NULL"
+    join = ""
+    if "links" in context.case.columns:
+        asked = "asked.asked_ns"
+        join = """LEFT JOIN (SELECT parent_id AS op_id, min(b.start_ns) AS asked_ns FROM links JOIN block_ops AS b ON b.op_id = child_id GROUP BY 1) AS asked
+  ON asked.op_id = t.op_id"""
+    looks = ", ".join(f"({low}, {high})" for low, high in account.dropped)
+    return f"""SELECT t.* REPLACE (true AS missed), EXISTS (SELECT 1 FROM (VALUES {looks}) AS looks(low, high)
+    WHERE high >= t.before_end_ns AND low <= t.start_ns) AS emptied
+FROM ({touches_sql(context)}) AS t {join}
+WHERE t.wait_ns > 0 AND t.nth > 1 AND t.before_bytes >= t.size_bytes AND (t.missed OR {asked} >= t.before_end_ns)"""
+
+
+def _emptied(context: Context, account: PageCache, kept: int) -> Candidate | None:
+    """The claim about pages that were there until somebody emptied the whole cache; None if most of what was fetched again was not, or the kernel evicted as much for
+    want of memory, or programs had it dropped themselves."""
+    fetched = _fetched_again_sql(context, account)
+    counts = context.case.rows(
+        f"""SELECT count(*) AS n, count(*) FILTER (emptied) AS emptied, coalesce(sum(size_bytes) FILTER (emptied), 0) AS bytes,
+  count(*) FILTER (emptied AND tier = 'readahead') AS in_flight FROM ({fetched}) AS fetched"""
+    )[0]
+    every, emptied, size, in_flight = (
+        int(counts[name] or 0) for name in ("n", "emptied", "bytes", "in_flight")
+    )
+    if emptied < max(CACHE_MISSES_MIN, CACHE_DROPPED_MIN * every):
+        return None
+    if account.evicted >= CACHE_DROPPED_MIN * size:
+        return None
+    rows = f"SELECT * FROM ({fetched}) AS fetched WHERE emptied"
+    if sum(one.pieces for one in drops(context, rows)) >= CACHE_DROPPED_MIN * emptied:
+        return None
+    lost_sql = _without_held_back(context, of=rows)
+    held = lost_in_blocks(context, lost_sql, "lost_ns")
+    # What waited for pages in flight was counted as found there.
+    return held and _of_emptied(context, account, held, lost_sql, emptied, max(0, kept - in_flight))
+
+
+def _of_emptied(
+    context: Context, account: PageCache, held: TimeLost, lost_sql: str, again: int, kept: int
+) -> Candidate:
+    return _candidate(
+        context,
+        held,
+        lost_sql,
+        culprit=_ram("the page cache was dropped"),
+        claim=f"Somebody emptied the page cache {words.things(account.drops, 'time')} while this was recorded, and {_said_again(held, again, kept)}",
+        refute="Let nobody empty the cache meanwhile and repeat: if as much is fetched again, it is not that.",
+        remedy="Find who writes to /proc/sys/vm/drop_caches: the kernel's log names the program and its process each time "
+        "(`dmesg | grep drop_caches`).",
+    )
 
 
 def _said_again(held: TimeLost, again: int, kept: int) -> str:

@@ -43,6 +43,8 @@ class PageCache:
     #: How often somebody told the kernel to drop its page cache, and from when on, ns since the start.
     drops: int
     first_drop_ns: float
+    #: Between which looks at the counter that was, ns since the start.
+    dropped: tuple[tuple[int, int], ...]
     #: Whose limit evicted it, where such a group was seen.
     group: Group | None
 
@@ -83,7 +85,9 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
     }
     sums = {name: sum(value for _, value in rows) for name, rows in grown.items()}
     # A sample tells what happened since the one before.
-    dropped = [time_ns - 1_000_000_000 for time_ns, value in grown["drops"] if value > 0]
+    looks = [time_ns for time_ns, _ in grown["drops"]]
+    since = [time_ns - 1_000_000_000 for time_ns in looks[:1]] + looks[:-1]
+    dropped = [(low, high) for low, (high, value) in zip(since, grown["drops"], strict=True) if value > 0]
     read = context.case.rows(
         f"SELECT sum(size_bytes) AS bytes FROM measured WHERE layer = 'block' AND op = 'read' AND {without_volumes_sql(context.case)}"
     )[0]
@@ -93,7 +97,8 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
         free=min(free),
         read=float(read["bytes"] or 0),
         drops=round(sums["drops"]),
-        first_drop_ns=float(dropped[0]) if dropped else float("inf"),
+        first_drop_ns=float(dropped[0][1] - 1_000_000_000) if dropped else float("inf"),
+        dropped=tuple(dropped),
         group=_group_at_its_limit(context),
     )
 
