@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from whodisk.evidence.asleep_for_requests import slept_for
 from whodisk.evidence.journal_commits import waited_for_commits
+from whodisk.evidence.late_places import late_in_place
 from whodisk.evidence.serving_waits import ServingWaits, serving_sql, serving_waits
 from whodisk.evidence.slowest import are_longest, kinds_of
 from whodisk.evidence.survey import (
@@ -282,7 +283,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow.blamed = blame(slow, in_flight_before(case, survey))
     _move_to_requests(case, survey, slow)
     waits = cpu_waits(case, survey)
-    unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
+    unlike = late_kinds(case, slow) | late_places(case, survey, slow) | waited_for_commits(case, survey, slow)
     slow.ordinary = ordinary_waits(slow, waits, unlike, serving_waits(case))
     return slow
 
@@ -393,6 +394,17 @@ def late_kinds(case: Case, slow: SlowSet) -> Bools:
         for device in np.unique(slow.device[members].astype(str)):
             mine = np.flatnonzero(members & (slow.device == device))
             unlike[mine] = _late_unlike(counted, slow, mine, kind, others)
+    return unlike
+
+
+def late_places(case: Case, survey: Survey, slow: SlowSet) -> Bools:
+    """Operations as late as reads are in their part of a software device, and hardly ever in other parts."""
+    unlike = none_of(slow)
+    chosen = _at_software(slow)
+    for device in np.unique(slow.device[chosen].astype(str)):
+        mine = np.flatnonzero(chosen & (slow.device == device))
+        lost_ns = (slow.latency_ns - slow.typical_ns)[mine]
+        unlike[mine] = late_in_place(case, survey.layer, str(device), slow.op_id[mine], lost_ns)
     return unlike
 
 

@@ -709,6 +709,20 @@ UNLIKE_KINDS = row(
     CHOSEN,
     "Flush commands, or reads, do not just wait for a CPU if they are late this many times as often as other requests of their device.",
 )
+LATE_PLACES = row(
+    "LATE_PLACES",
+    16,
+    "parts",
+    CHOSEN,
+    "Reads of a software device are compared by this many parts of it, as far as reads reach: a part is late by itself if it is UNLIKE_KINDS times as often as others ...",
+)
+LATE_PLACES_TIMES = row(
+    "LATE_PLACES_TIMES",
+    16,
+    "parts",
+    CHOSEN,
+    "... at the same time, of this many parts of the time.",
+)
 KIND_PART = row(
     "KIND_PART",
     0.8,
