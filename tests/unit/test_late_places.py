@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whodisk.evidence.late_places import parts_apart
+from whodisk.evidence.late_places import densest, parts_apart
 from whodisk.evidence.thresholds import LATE_PLACES, LATE_PLACES_TIMES
 from whodisk.statistics.stats import Bools, Ints
 
@@ -65,3 +65,9 @@ def test_reads_that_are_late_at_once_count_as_one(seed: int) -> None:
     part[:200] = 7
     start[:200] = np.repeat(rng.integers(0, SPAN - MS, 4), 50) + rng.integers(0, MS, 200)
     assert apart(part, start, late) == []
+
+
+def test_the_range_with_most_late_reads_is_found() -> None:
+    reads = np.array([9, 9, 9, 9, 9, 9, 9])
+    assert densest(reads, np.array([0, 1, 9, 4, 9, 1, 6])) == (2, 5)
+    assert densest(reads, np.array([0, 1, 2, 0, 1, 0, 0])) == (0, 0)

@@ -239,8 +239,10 @@ def _emptied(context: Context, account: PageCache, kept: int) -> Candidate | Non
         return None
     lost_sql = _without_held_back(context, of=rows)
     held = lost_in_blocks(context, lost_sql, "lost_ns")
+    if held is None:
+        return None
     # What waited for pages in flight was counted as found there.
-    return held and _of_emptied(context, account, held, lost_sql, emptied, max(0, kept - in_flight))
+    return _of_emptied(context, account, held, lost_sql, emptied, max(0, kept - in_flight))
 
 
 def _of_emptied(

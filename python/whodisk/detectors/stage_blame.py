@@ -69,12 +69,14 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.asleep import Sleep, busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
+from whodisk.evidence.late_places import late_region
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.ordinary_requests import waited_for_ordinary
 from whodisk.evidence.requeued import Requeued, requeued
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
+from whodisk.evidence.thresholds import KIND_PART
 from whodisk.evidence.time_lost import kept_ns
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
@@ -588,7 +590,24 @@ def _meanwhile(context: Context, suspect: Suspect, device: str | None, slept: _H
         return ""
     if still >= ONE_KIND_MOSTLY:
         return f" Meanwhile {device} completed nothing else: it paused as a whole."
+    if (where := _in_region(context, suspect, device)) is not None:
+        return where
     return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
+
+
+def _in_region(context: Context, suspect: Suspect, device: str) -> str | None:
+    """That the device is slow in one range of its addresses, and not elsewhere."""
+    held = _held(context, suspect)
+    if not len(held):
+        return None
+    late_ns = KIND_PART * float(np.median(context.slow.stage_ns[held, suspect.stage]))
+    region = late_region(context.case, device, late_ns)
+    if region is None:
+        return None
+    return (
+        f" {device} is that slow between {words.size(region.low)} and {words.size(region.high)} of its addresses: {words.percent(region.late / region.reads)} of "
+        f"{words.things(region.reads, 'read')} there took {words.duration(late_ns)} or longer, and {words.percent(region.elsewhere)} of those elsewhere."
+    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,10 @@ A turn on a CPU, missed by the threads of a software device, holds up whatever t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +17,7 @@ from whodisk.evidence.thresholds import (
     KIND_PART,
     LATE_PLACES,
     LATE_PLACES_TIMES,
+    LATE_REGION_PLACES,
     UNLIKE_KINDS,
     UNLIKE_MIN,
 )
@@ -48,7 +53,62 @@ WHERE device_ns >= {2 ** int(octave[known].min())} ORDER BY start_ns, op_id"""
     return found
 
 
-def parts_apart(there: Ints, late: dict[str, npt.NDArray[np.generic]]) -> Bools:
+@dataclass(frozen=True)
+class Region:
+    """A range of a device in which most reads are late, and there are as many of these as elsewhere, or more."""
+
+    #: Its first byte, and the one behind it.
+    low: int
+    high: int
+    reads: int
+    late: int
+    #: Part of the reads elsewhere that are late.
+    elsewhere: float
+
+
+def late_region(case: Case, device: str, late_ns: float) -> Region | None:
+    """Where on a device reads take `late_ns` and longer; None if no part of it stands apart (`parts_apart`), or most that are late lie elsewhere."""
+    if "block" not in case.layers or late_ns <= 0:
+        return None
+    reads = _reads_sql(case, device)
+    there = _grid(
+        case.arrays(f"SELECT part, moment, count(*) AS n FROM ({reads}) AS reads GROUP BY 1, 2 ORDER BY 1, 2")
+    )
+    late = case.arrays(
+        f"""SELECT part, moment, start_ns, start_ns + latency_ns AS end_ns FROM ({reads}) AS reads
+WHERE device_ns >= {late_ns!r} ORDER BY start_ns, op_id"""
+    )
+    if not parts_apart(there, late).any():
+        return None
+    data = case.arrays(
+        f"""SELECT CAST(floor(place * {LATE_REGION_PLACES}) AS INTEGER) AS bin, min(offset_bytes) AS low, max(offset_bytes + size_bytes) AS high, count(*) AS n,
+  count(*) FILTER (device_ns >= {late_ns!r}) AS late FROM ({reads}) AS reads GROUP BY 1 ORDER BY 1"""
+    )
+    n, of_late = data["n"].astype(np.int64), data["late"].astype(np.int64)
+    first, last = densest(n, of_late)
+    inside = slice(first, last)
+    inside_n, inside_late = int(n[inside].sum()), int(of_late[inside].sum())
+    if 2 * inside_late < of_late.sum() or not inside_n:
+        return None
+    return Region(
+        low=int(data["low"][first]),
+        high=int(data["high"][inside].max()),
+        reads=inside_n,
+        late=inside_late,
+        elsewhere=float(of_late.sum() - inside_late) / max(1, int(n.sum()) - inside_n),
+    )
+
+
+def densest(reads: Ints, late: Ints) -> tuple[int, int]:
+    """The range of places (first, one behind the last) in which late reads outnumber others the most; an empty one where they do nowhere."""
+    upto = np.concatenate(([0], np.cumsum(2 * late - reads)))
+    lowest = np.minimum.accumulate(upto)
+    last = int(np.argmax(upto - lowest))
+    first = int(np.argmin(upto[: last + 1]))
+    return first, last
+
+
+def parts_apart(there: Ints, late: Mapping[str, npt.NDArray[Any]]) -> Bools:
     """The parts in which reads are late `UNLIKE_KINDS` times as often as in others; `there`: how many reads of each part (rows) there are at each time (columns).
 
     The others are those least often late that have half of all other reads: what is wrong may lie across several parts. Who reads one part after the other is compared
@@ -85,7 +145,8 @@ def _reads_sql(case: Case, device: str) -> str:
         f"SELECT coalesce(max(offset_bytes), 0) AS far, coalesce(min(start_ns), 0) AS first_ns, coalesce(max(start_ns), 0) AS last_ns FROM {of}"
     )
     far, first, last = (int(reach[name] or 0) for name in ("far", "first_ns", "last_ns"))
-    return f"""SELECT op_id, start_ns, latency_ns, device_ns, CAST(floor(offset_bytes * {LATE_PLACES}.0 / {far + 1}) AS INTEGER) AS part,
+    return f"""SELECT op_id, start_ns, latency_ns, device_ns, offset_bytes, size_bytes, CAST(offset_bytes AS DOUBLE) / {far + 1} AS place,
+  CAST(floor(offset_bytes * {LATE_PLACES}.0 / {far + 1}) AS INTEGER) AS part,
   CAST(floor((start_ns - {first}) * {LATE_PLACES_TIMES}.0 / {last - first + 1}) AS INTEGER) AS moment
 FROM {of}"""
 

@@ -723,6 +723,13 @@ LATE_PLACES_TIMES = row(
     CHOSEN,
     "... at the same time, of this many parts of the time.",
 )
+LATE_REGION_PLACES = row(
+    "LATE_REGION_PLACES",
+    4096,
+    "parts",
+    CHOSEN,
+    "The range of a device in which reads are late has edges as exact as this, as far as reads reach.",
+)
 KIND_PART = row(
     "KIND_PART",
     0.8,
