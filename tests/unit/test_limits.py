@@ -79,7 +79,7 @@ def test_of_many_processes_an_even_part_speaks(tmp_path: Path) -> None:
     said = f"{verdict.limit}"
     assert "52 of its 260 threads for a sync, 17." in said, said
     assert " per second" in said
-    assert float(said.split(" each, ")[1].split(" ")[0]) == pytest.approx(54, rel=0.05)
+    assert float(said.split(" each, ")[1].split(" ", maxsplit=1)[0]) == pytest.approx(54, rel=0.05)
 
 
 def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
