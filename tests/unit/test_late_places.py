@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ground_truth.ranges import slow_for_a_while
 from whodisk.evidence.late_places import densest, parts_apart
 from whodisk.evidence.thresholds import LATE_PLACES, LATE_PLACES_TIMES
 from whodisk.statistics.stats import Bools, Ints
+from whodisk.verdict.solve import solve
 
 MS = 1_000_000
 SPAN = 10_000 * MS
@@ -71,3 +75,9 @@ def test_the_range_with_most_late_reads_is_found() -> None:
     reads = np.array([9, 9, 9, 9, 9, 9, 9])
     assert densest(reads, np.array([0, 1, 9, 4, 9, 1, 6])) == (2, 5)
     assert densest(reads, np.array([0, 1, 2, 0, 1, 0, 0])) == (0, 0)
+
+
+def test_a_device_that_is_slow_for_a_while_is_slow_nowhere_in_particular(tmp_path: Path) -> None:
+    said = "".join(f.claim for f in solve(slow_for_a_while(1, tmp_path / "case")).findings)
+    assert "took 4.4" in said
+    assert "addresses" not in said

@@ -80,7 +80,7 @@ from whodisk.evidence.thresholds import KIND_PART
 from whodisk.evidence.time_lost import kept_ns
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.machine.peers import kinds
+from whodisk.machine.peers import kinds, rotates
 from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of, synced_mount_of
 from whodisk.machine.volume_time import VolumeTime, in_volumes
 from whodisk.machine.wakers import Holder, other_program
@@ -586,19 +586,18 @@ def _meanwhile(context: Context, suspect: Suspect, device: str | None, slept: _H
     if not device or STAGES[suspect.stage] != "device":
         return ""
     still = stood_still(context, device, suspect.chosen)
-    if still is None:
-        return ""
-    if still >= ONE_KIND_MOSTLY:
+    if still is not None and still >= ONE_KIND_MOSTLY:
         return f" Meanwhile {device} completed nothing else: it paused as a whole."
     if (where := _in_region(context, suspect, device)) is not None:
         return where
-    return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
+    went_on = still is not None and still <= 1 - ONE_KIND_MOSTLY
+    return f" Meanwhile {device} went on completing others." if went_on else ""
 
 
 def _in_region(context: Context, suspect: Suspect, device: str) -> str | None:
-    """That the device is slow in one range of its addresses, and not elsewhere."""
+    """That the device is slow in one range of its addresses, and not elsewhere; nothing of a disk with an arm, to which a place is far that is seldom asked for."""
     held = _held(context, suspect)
-    if not len(held):
+    if not len(held) or rotates(context, device):
         return None
     late_ns = KIND_PART * float(np.median(context.slow.stage_ns[held, suspect.stage]))
     region = late_region(context.case, device, late_ns)
