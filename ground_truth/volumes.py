@@ -16,17 +16,25 @@ _STAGES = ("queue", "device", "interrupt", "reap", "runqueue")
 
 
 def _reader(
-    seed: int, path: Path, *, own_ns: Ints, queue_ns: Ints, device_ns: Ints, given_back: bool = False
+    seed: int,
+    path: Path,
+    *,
+    own_ns: Ints,
+    queue_ns: Ints,
+    device_ns: Ints,
+    above_ns: Ints | None = None,
+    given_back: bool = False,
 ) -> Path:
     """Reads of 16 KiB, one at a time; of each the time in the volume itself, and in the queue and the device of its drive.
 
-    `given_back`: the driver gave back those that waited for more than a millisecond in the queue, four times each.
+    `above_ns`: time of each in the file system, before its request. `given_back`: the driver gave back those that waited for more than a millisecond in the queue, four times each.
     """
     rng = np.random.default_rng([seed, 171])
     zeros, ids = np.zeros(_READS, np.int64), np.arange(_READS)
     below = queue_ns + device_ns
     whole = own_ns + below
-    latency = whole + 12 * US
+    above = zeros if above_ns is None else above_ns
+    latency = above + whole + 12 * US
     start = np.cumsum(rng.integers(10 * US, 40 * US, _READS)) + np.concatenate(([0], np.cumsum(latency)[:-1]))
     places = rng.permutation(_READS) * 16384
     both: dict[str, Any] = {"op": "read", "size_bytes": 16384, "pid": 4700, "tid": 4700, "comm": "reader"}
@@ -38,11 +46,11 @@ def _reader(
         "device": VOLUME,
         "offset_bytes": places,
         **dict.fromkeys((f"{stage}_ns" for stage in _STAGES), zeros),
-        "fs_ns": own_ns + 12 * US,
+        "fs_ns": above + own_ns + 12 * US,
         "queue_ns": queue_ns,
         "device_ns": device_ns,
     }
-    begin = start + 6 * US
+    begin = start + above + 6 * US
     columns = {
         "op_id": (BLOCK_ID_BASE | (2 * ids), BLOCK_ID_BASE | (2 * ids + 1)),
         "start_ns": (begin, begin + own_ns // 2),
@@ -140,4 +148,31 @@ def late_queue(seed: int, path: Path) -> Path:
     queue_ns = _times(seed, 3 * US) + _late(seed)
     return _reader(
         seed, path, own_ns=_times(seed, 8 * US), queue_ns=queue_ns, device_ns=_times(seed, 60 * US)
+    )
+
+
+def _one(seed: int) -> Ints:
+    """600 ms for one read."""
+    found = np.zeros(_READS, np.int64)
+    found[np.random.default_rng([seed, 174]).integers(200, _READS)] = 600 * MS
+    return found
+
+
+def suspended(seed: int, path: Path) -> Path:
+    """The volume is suspended for 600 ms: it holds what comes then, and hands it on afterwards."""
+    own_ns = _times(seed, 8 * US) + _one(seed)
+    return _reader(
+        seed, path, own_ns=own_ns, queue_ns=np.zeros(_READS, np.int64), device_ns=_times(seed, 60 * US)
+    )
+
+
+def held_above(seed: int, path: Path) -> Path:
+    """One read waits as long in the file system, before it makes a request."""
+    return _reader(
+        seed,
+        path,
+        own_ns=_times(seed, 8 * US),
+        queue_ns=np.zeros(_READS, np.int64),
+        device_ns=_times(seed, 60 * US),
+        above_ns=_one(seed),
     )

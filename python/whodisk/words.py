@@ -332,6 +332,11 @@ def under_loop(loop: str, file: str, disk: str, busy: float) -> str:
     return f"The file of {loop}, {file}, lies on {disk}, which was at work for {percent(busy)} of that time"
 
 
+def held_by_volume(volume: str, members: tuple[str, ...]) -> str:
+    """What a volume did with a request that it did not hand on."""
+    return f"the volume {volume} held its request, with nothing in flight in {listed(list(members))}"
+
+
 #: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
 _BEGIN = r"\s+(?=[A-Z0-9\"'(]|[a-z]+\d)"
 #: ... behind the end of another: a word or a number, not a single letter.

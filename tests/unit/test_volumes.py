@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ground_truth import volumes
+from whodisk.evidence.held_in_volumes import held_in_volumes
+from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
 
@@ -46,3 +49,36 @@ def test_requests_that_were_given_back_are_told(tmp_path: Path, seed: int) -> No
 def test_what_waited_without_being_given_back_is_not_said_to(tmp_path: Path, seed: int) -> None:
     first = solve(volumes.late_queue(seed, tmp_path / "case")).findings[0]
     assert first.culprit.name == "queue" and "given" not in first.claim
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_request_that_a_volume_held_is_the_volumes(tmp_path: Path, seed: int) -> None:
+    first = solve(volumes.suspended(seed, tmp_path / "case")).findings[0]
+    assert (first.culprit.name, first.culprit.because_of) == ("fs", "device:dm-0"), first.culprit
+    assert "the volume dm-0 held its request, with nothing in flight in nvme0n1" in first.claim
+    assert "dmsetup suspend" in first.remedy
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_file_system_held_is_not_the_volumes(tmp_path: Path, seed: int) -> None:
+    first = solve(volumes.held_above(seed, tmp_path / "case")).findings[0]
+    assert (first.culprit.name, first.culprit.because_of) == ("fs", None), first.culprit
+    assert "volume" not in first.claim
+
+
+def test_a_volume_held_nothing_while_its_drive_was_at_work(tmp_path: Path) -> None:
+    path = volumes.suspended(0, tmp_path / "case")
+    with Case(path) as case:
+        (longest,) = case.arrays(
+            "SELECT op_id FROM syscall_ops ORDER BY latency_ns DESC, op_id LIMIT 1"
+        ).values()
+        op_id = int(longest[0])
+        held = held_in_volumes(case, np.array([op_id], np.int64))[op_id]
+        assert (held.volume, held.members) == ("dm-0", ("nvme0n1",)) and 600e6 <= held.held_ns < 601e6
+    late = volumes.late_drive(0, tmp_path / "late")
+    with Case(late) as case:
+        (longest,) = case.arrays(
+            "SELECT op_id FROM syscall_ops ORDER BY latency_ns DESC, op_id LIMIT 1"
+        ).values()
+        found = held_in_volumes(case, longest.astype(np.int64))
+        assert all(one.held_ns < 1e6 for one in found.values()), found

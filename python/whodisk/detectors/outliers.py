@@ -16,7 +16,7 @@ from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.behind_own import queued_behind_own
 from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.reference import explained_singly
-from whodisk.detectors.slow_groups import ADVICE
+from whodisk.detectors.slow_groups import ADVICE, INSIDE_VOLUME, NOT_VOLUME, SUSPENDED
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before, written_for_another
 from whodisk.evidence.context import Context
@@ -219,7 +219,7 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
         own |= {
             id(e): Cause("runnable", late.who, said, True, late.own)
             for e, cause in apart
-            if not cause.certain and not held.isdisjoint(e.op_ids)
+            if (not cause.certain or cause.state == "volume") and not held.isdisjoint(e.op_ids)
         }
     return [(episode, own.get(id(episode), cause)) for episode, cause in apart]
 
@@ -355,6 +355,8 @@ def culprit_of(context: Context, group: Group) -> Culprit:
         return Culprit("saturation", f"{context.case.program} itself", "stage:app")
     if group.holder is not None:
         return Culprit("stage", context.stage(group.stage), f"process:{group.holder.name}")
+    if group.cause.state == "volume":
+        return Culprit("stage", context.stage(group.stage), f"device:{group.cause.who}")
     device = group.device or _only_device(context, group)
     entering = group.cause.certain and group.cause.who in ENTERS_QUEUE
     stage = "queue" if entering else group.stage
@@ -478,6 +480,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Let the program sync more often, so that less is waiting each time: if its longest calls stay as long, this was not what held them."
     if state == WRITTEN_FOR:
         return "Let that program sync what it writes, piece by piece, or pause it: if the longest calls stay as long, they did not wait for it."
+    if state == "volume":
+        return NOT_VOLUME
     if state == MORE:
         return "Compare with operations that make as many requests: if they take far less time, it was not the work."
     if group.cause.certain and group.cause.who in ADVICE:
@@ -499,6 +503,8 @@ def _remedy(group: Group) -> str:
         return f"Give the program a CPU of its own, or {group.cause.who or 'the other one'} a lower priority."
     if state == "throttled":
         return "Raise the CPU quota, or its period."
+    if state == "volume":
+        return f"{SUSPENDED} {INSIDE_VOLUME}"
     if state == MORE:
         return "The program makes this work now and then (a checkpoint, a new log segment, a sync of all that it wrote). Let it do so more often and in smaller pieces, or in the background."
     if state == WRITTEN_FOR:

@@ -82,6 +82,8 @@ ADVICE = {
 }
 #: Where the time passes in a volume itself, below the file system.
 INSIDE_VOLUME = "Look at what the volume does with each request (dmsetup table, /proc/mdstat): encryption, checksums, parity, copies for a snapshot, a delay."
+#: What single requests that a volume holds, with nothing in flight below, may wait for.
+SUSPENDED = "Look whether the volume was suspended then (dmsetup suspend): a snapshot, a resize or a move does that for a moment, and all that comes waits."
 NOT_VOLUME = (
     "Repeat on the device below the volume: if as many operations are slow there, it is not the volume."
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.behind_flushes import in_flushes_ns
+from whodisk.evidence.held_in_volumes import held_in_volumes
 from whodisk.evidence.late_servers import LateServers, late_file_systems, late_servers
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.serving_waits import serving_waits
@@ -70,7 +71,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, `request` (of somebody else, that it slept for), or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, `request` (of somebody else, that it slept for), `volume` (which held its request by itself), or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str
@@ -123,7 +124,28 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         )
         for number, e in enumerate(episodes)
     ]
-    return _or_stolen(case, survey, episodes, _or_late_wakers(case, survey, episodes, causes))
+    causes = _or_volumes(case, episodes, _or_late_wakers(case, survey, episodes, causes))
+    return _or_stolen(case, survey, episodes, causes)
+
+
+#: States of causes that say no more than that an operation waited: a request that it is linked to says for what.
+_ONLY_WAITED = ("blocked", "ran", NOTHING.state)
+
+
+def _or_volumes(case: Case, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
+    """The same, where a volume held a request that the operation waited for, by itself, for nearly all of the time that it lost above its devices."""
+    asked = [
+        number
+        for number, (episode, cause) in enumerate(zip(episodes, causes, strict=True))
+        if episode.stage == "fs" and episode.op_ids and cause.state in _ONLY_WAITED
+    ]
+    held = held_in_volumes(case, np.array([episodes[number].op_ids[0] for number in asked], np.int64))
+    found = list(causes)
+    for number in asked:
+        one = held.get(episodes[number].op_ids[0])
+        if one is not None and one.held_ns >= COVERS_MIN * episodes[number].stage_excess_ns:
+            found[number] = Cause("volume", one.volume, words.held_by_volume(one.volume, one.members), True)
+    return found
 
 
 def _or_late_wakers(case: Case, survey: Survey, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
@@ -214,7 +236,8 @@ def with_alone(survey: Survey, held: list[tuple[Episode, Cause]]) -> list[tuple[
         if len(same) < 2:
             continue
         (first, cause), (second, _) = same[0], same[1]
-        known = cause.certain and not first.common and not first.silence
+        # What a volume does itself may have such a tail, as a device may.
+        known = cause.certain and cause.state != "volume" and not first.common and not first.silence
         far = first.latency_ns >= ALONE_RATIO_MIN * max(second.latency_ns, first.kind.median_ns)
         if known and far and first.stage_excess_ns >= ALONE_SHARE_MIN * survey.latency_ns:
             alone.add(id(first))
