@@ -176,3 +176,63 @@ def held_above(seed: int, path: Path) -> Path:
         device_ns=_times(seed, 60 * US),
         above_ns=_one(seed),
     )
+
+
+def origin(seed: int, path: Path, *, waits: bool) -> Path:
+    """Writes to the origin of a snapshot, one at a time. `waits`: each is held for as long as the kernel copies the block below it to the snapshot's device, 12 ms; otherwise the
+    volume takes as long by itself, and the kernel writes as much to that device in its own time."""
+    rng = np.random.default_rng([seed, 175])
+    count, zeros = 300, np.zeros(300, np.int64)
+    copy_ns = rng.lognormal(np.log(12 * MS), 0.1, count).astype(np.int64)
+    read_ns, write_ns = (rng.lognormal(np.log(90 * US), 0.1, count).astype(np.int64) for _ in range(2))
+    own_ns = read_ns + copy_ns + 40 * US
+    whole = own_ns + write_ns
+    latency = whole + 30 * US
+    start = np.cumsum(rng.integers(10 * US, 400 * US, count)) + np.concatenate(([0], np.cumsum(latency)[:-1]))
+    begin = start + 10 * US
+    copied = begin + read_ns + 20 * US
+    if not waits:
+        copied = np.sort(rng.integers(0, int(start[-1]), count))
+    both: dict[str, Any] = {"op": "write", "size_bytes": 8192, "pid": 4700, "tid": 4700, "comm": "writer"}
+    syscall = {
+        **both,
+        "op_id": SYSCALL_ID_BASE | np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device": "dm-1",
+        "offset_bytes": rng.permutation(count) * 8192,
+        **dict.fromkeys((f"{stage}_ns" for stage in _STAGES), zeros),
+        "fs_ns": own_ns + 30 * US,
+        "device_ns": write_ns,
+    }
+    # Of each: the volume's request, the read and the write of its device below, and the copy.
+    columns = {
+        "op_id": [BLOCK_ID_BASE | (4 * np.arange(count) + number) for number in range(4)],
+        "start_ns": (begin, begin + 5 * US, begin + own_ns, copied),
+        "latency_ns": (whole, read_ns, write_ns, copy_ns),
+        "fs_ns": (own_ns, zeros, zeros, zeros),
+        "device_ns": (write_ns, read_ns, write_ns, copy_ns),
+    }
+    block = {
+        **both,
+        **{name: np.column_stack(each).ravel() for name, each in columns.items()},
+        **dict.fromkeys(("queue_ns", "interrupt_ns"), np.zeros(4 * count, np.int64)),
+        "op": ["write", "read", "write", "write"] * count,
+        "device": ["dm-1", DRIVE, DRIVE, "nvme1n1"] * count,
+        "comm": ["writer", "kworker/0:2", "kworker/0:2", "kworker/0:2"] * count,
+        "pid": [4700, 17, 17, 17] * count,
+        "tid": [4700, 17, 17, 17] * count,
+    }
+    volume, below = columns["op_id"][0], columns["op_id"][2]
+    links = {
+        "parent_id": np.concatenate((syscall["op_id"], volume)),
+        "child_id": np.concatenate((volume, below)),
+        "kind": ["waits_for"] * count + ["stacked"] * count,
+    }
+    described = {"dm-1": DRIVE, "dm-2": f"{DRIVE} nvme1n1", DRIVE: "", "nvme1n1": ""}
+    devices = {
+        name: {"name": name, "size_bytes": 1 << 30, "facts": {"members": members} if members else {}}
+        for name, members in described.items()
+    }
+    meta = {"observer": "record", "command": ["writer"], "duration_ns": int(start[-1] + 100 * MS)}
+    return write_case(path, syscall=syscall, block=block, links=links, meta=meta, system={"devices": devices})

@@ -82,3 +82,18 @@ def test_a_volume_held_nothing_while_its_drive_was_at_work(tmp_path: Path) -> No
         ).values()
         found = held_in_volumes(case, longest.astype(np.int64))
         assert all(one.held_ns < 1e6 for one in found.values()), found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_origin_waits_for_the_device_of_its_snapshot(tmp_path: Path, seed: int) -> None:
+    verdict = solve(volumes.origin(seed, tmp_path / "case", waits=True))
+    assert verdict.status == "limited" and verdict.limit is not None
+    assert "the volume dm-1, which waits for nvme1n1 (part of dm-2, as nvme0n1 is)" in verdict.limit
+    assert "device:nvme1n1" not in [item.what for item in verdict.cleared], verdict.cleared
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_volume_that_takes_the_time_by_itself_waits_for_no_snapshot(tmp_path: Path, seed: int) -> None:
+    verdict = solve(volumes.origin(seed, tmp_path / "case", waits=False))
+    assert verdict.limit is not None and "in the volume dm-1 itself, not in nvme0n1" in verdict.limit
+    assert "nvme1n1" not in verdict.limit

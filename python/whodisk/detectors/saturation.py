@@ -256,8 +256,8 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
             f"the volume {volume.volume}: {words.percent(volume.part)} of the time of {program.name}'s reads and writes passes in {volume.said}; "
             f"{words.percent(below)} with devices"
         )
-        result.limit_refute = f"Run the same on {volume.members[0] if volume.members else 'the device below'}: if it takes as long there, the volume is not what limits it."
-        result.limiting_device = volume.volume
+        result.limit_refute = volume.refute
+        result.limiting_device = volume.held_by
         result.limited = True
     elif own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
         of = f" of {words.size(own.size_bytes)}" if own.size_bytes >= 1 else ""

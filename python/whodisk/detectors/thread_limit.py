@@ -52,7 +52,7 @@ from whodisk.evidence.thread_time import (
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX, WAKERS_KNOWN_MIN
 from whodisk.evidence.time_lost import submitters
 from whodisk.machine.servers import AT_SERVER, remote_of, synced_mount_of
-from whodisk.machine.volume_time import in_all_volumes
+from whodisk.machine.volume_time import VolumeTime, in_all_volumes
 from whodisk.machine.wakers import Holder, holders_of
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Floats, overlap
@@ -429,11 +429,17 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
         return ""
     shares = np.sum([s.stage_ns for s in strata], axis=0) / whole
     most = int(np.argmax(shares))
-    volume = in_all_volumes(context, ops) if STAGES[most] == "fs" else None
-    if volume is not None and volume.part >= VOLUME_BINDS_MIN:
+    volume = _in_volume(context, ops) if STAGES[most] == "fs" else None
+    if volume is not None:
         return f", {words.percent(volume.part)} of it in {volume.said}"
     away = remote_said(context, ops) if STAGES[most] in AT_SERVER else ""
     return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage{away}"
+
+
+def _in_volume(context: Context, ops: tuple[str, ...]) -> VolumeTime | None:
+    """The volume in which most of these operations' time passes, if that is one."""
+    volume = in_all_volumes(context, ops)
+    return volume if volume is not None and volume.part >= VOLUME_BINDS_MIN else None
 
 
 def remote_said(context: Context, ops: tuple[str, ...]) -> str:
@@ -492,7 +498,10 @@ def _held_by(context: Context, ops: tuple[str, ...], flushing: _Flushing | None)
     for stratum in strata:
         held[stratum.device] = held.get(stratum.device, 0.0) + float(stratum.stage_ns[STAGES.index("device")])
     most = max(held, key=lambda device: held[device], default="")
-    return most if held.get(most, 0.0) >= LIMITING_DEVICE_MIN * whole > 0 else ""
+    if held.get(most, 0.0) >= LIMITING_DEVICE_MIN * whole > 0:
+        return most
+    volume = _in_volume(context, ops)
+    return volume.held_by if volume is not None else ""
 
 
 def held_below(context: Context) -> float:

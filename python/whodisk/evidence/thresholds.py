@@ -1341,7 +1341,15 @@ VOLUME_ALONE_MIN = row(
     0.5,
     "share of a volume's own time",
     CHOSEN,
-    "From this part on in which no member had a request in flight, that time is the volume's own work.",
+    "From this part on in which no member had a request in flight, that time is the volume's own work; and from this part of that time on that ends when another device completes a "
+    "request, it waits for that device.",
+)
+GOES_ON_P_MAX = row(
+    "GOES_ON_P_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "A volume waits for a device if its times alone end so close behind completions of that device as often only with this probability by chance.",
 )
 
 # own_work

@@ -13,10 +13,30 @@ from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.in_flight import in_flight
 from whodisk.evidence.links import below_sql
-from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX, VOLUME_ALONE_MIN, VOLUME_OPERATIONS_MAX
+from whodisk.evidence.thresholds import (
+    ASLEEP_REQUESTS_MAX,
+    GOES_ON_P_MAX,
+    VOLUME_ALONE_MIN,
+    VOLUME_OPERATIONS_MAX,
+    WOKE_NS,
+)
+from whodisk.machine.kernel_threads import made_for
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import Ints, overlap
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Floats, Ints, disjoint, overlap
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """A device that is none of a volume's own, and for which the volume waits by itself: it goes on when the kernel's requests there complete."""
+
+    device: str
+    #: The other volume that it is part of, and which shares a device with the first one: a snapshot of it, say.
+    through: str
+    #: Part of the volume's time alone that ended so, and how long the kernel's requests there take, ns.
+    part: float
+    mean_ns: float
 
 
 @dataclass(frozen=True)
@@ -29,11 +49,31 @@ class VolumeTime:
     members: tuple[str, ...]
     #: Part of its own time in which none of them had a request in flight.
     alone: float
+    #: What it waits for when it has the requests alone, where that is known.
+    awaited: Awaited | None = None
+
+    @property
+    def held_by(self) -> str:
+        """The device that has the time: what it waits for, or the volume itself."""
+        return self.awaited.device if self.awaited is not None else self.volume
+
+    @property
+    def refute(self) -> str:
+        """What would show that it is not the volume, or not what it waits for."""
+        if self.awaited is not None:
+            return f"Run the same without {self.awaited.through}, or with that on another device than {self.awaited.device}: if it takes as long, {self.volume} does not wait for it."
+        below = self.members[0] if self.members else "the device below"
+        return f"Run the same on {below}: if it takes as long there, the volume is not what limits it."
 
     @property
     def said(self) -> str:
-        """Where that time passes: in the volume, or in requests that it makes besides those of who waits."""
+        """Where that time passes: in the volume, in what it waits for, or in requests that it makes besides those of who waits."""
         below = words.listed(list(self.members)) or "what lies below it"
+        if self.alone >= VOLUME_ALONE_MIN and self.awaited is not None:
+            return (
+                f"the volume {self.volume}, which waits for {self.awaited.device} (part of {self.awaited.through}, as {below} is): {words.percent(self.awaited.part)} of the time "
+                f"without a request in {below} ends when the kernel's requests to {self.awaited.device} complete, {words.duration(self.awaited.mean_ns)} each, as with copies for a snapshot"
+            )
         if self.alone >= VOLUME_ALONE_MIN:
             return f"the volume {self.volume} itself, not in {below}"
         return f"the volume {self.volume}, while {below} had requests in flight that are not tied to these (parity, copies)"
@@ -87,18 +127,89 @@ WHERE l.kind = 'stacked' AND p.device = {quoted(volume)} GROUP BY 1 ORDER BY 1""
     )
     below = tuple(str(row["device"]) for row in members)
     part = min(1.0, float(rows[0]["own_ns"] or 0) / all_ns)
-    return VolumeTime(volume, part, below, _alone(context, volume, below))
+    alone = _alone(context, volume, below)
+    awaited = _awaited(context, volume, below) if alone >= VOLUME_ALONE_MIN else None
+    return VolumeTime(volume, part, below, alone, awaited)
+
+
+def _too_many(context: Context) -> bool:
+    block = context.surveys.get("block")
+    return block is None or block.operations > ASLEEP_REQUESTS_MAX
+
+
+def _own(context: Context, volume: str) -> dict[str, Ints]:
+    """Its requests: begin, end, and how much of that passed in the volume itself, ns."""
+    own = context.case.arrays(
+        f"SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns, fs_ns FROM block_ops WHERE device = {quoted(volume)} AND NOT open AND fs_ns IS NOT NULL ORDER BY 1, 2"
+    )
+    return {name: values.astype(np.int64) for name, values in own.items()}
 
 
 def _alone(context: Context, volume: str, members: tuple[str, ...]) -> float:
     """Part of a volume's own time in which no request of a member was in flight; 1 where the requests are too many to tell."""
-    block = context.surveys.get("block")
-    if not members or block is None or block.operations > ASLEEP_REQUESTS_MAX:
+    if not members or _too_many(context):
         return 1.0
-    own = context.case.arrays(
-        f"SELECT start_ns, start_ns + latency_ns AS end_ns, fs_ns FROM block_ops WHERE device = {quoted(volume)} AND NOT open AND fs_ns IS NOT NULL ORDER BY 1, 2"
-    )
-    begin, end = (own[name].astype(np.int64) for name in ("start_ns", "end_ns"))
+    own = _own(context, volume)
+    begin, end, own_ns = own["begin_ns"], own["end_ns"], own["fs_ns"].astype(np.float64)
     apart = np.maximum(0.0, (end - begin) - overlap(begin, end, *in_flight(context, *members)))
-    own_ns = own["fs_ns"].astype(np.float64)
     return float(np.minimum(apart, own_ns).sum()) / max(1.0, float(own_ns.sum()))
+
+
+def _beside(context: Context, volume: str, members: tuple[str, ...]) -> dict[str, str]:
+    """Devices that are none of this volume's, and the other volume which has them and shares a device with it."""
+    found: dict[str, str] = {}
+    for other, about in sorted((context.case.system.get("devices") or {}).items()):
+        theirs = str((about.get("facts") or {}).get("members") or "").split()
+        if other != volume and not set(members).isdisjoint(theirs):
+            found.update({device: other for device in theirs if device not in (volume, *members)})
+    return found
+
+
+def _awaited(context: Context, volume: str, members: tuple[str, ...]) -> Awaited | None:
+    """The device for which a volume waits while none of its members has a request.
+
+    A snapshot's origin holds a write until the block below it is copied to the snapshot's own device, by requests of the kernel that no link ties to it. Then each such
+    time ends when one of these completes. Null model: it ends at any time.
+    """
+    beside = _beside(context, volume, members)
+    if not beside or _too_many(context):
+        return None
+    own = _own(context, volume)
+    low, high = _without(*disjoint(own["begin_ns"], own["end_ns"]), *disjoint(*in_flight(context, *members)))
+    alone_ns = float((high - low).sum())
+    if alone_ns <= 0:
+        return None
+    best: Awaited | None = None
+    for device, through in sorted(beside.items()):
+        data = context.case.arrays(
+            f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns, coalesce(comm, '') AS comm FROM block_ops
+WHERE device = {quoted(device)} AND NOT open AND op_id NOT IN (SELECT child_id FROM links) ORDER BY 2, 1"""
+        )
+        chosen = made_for(context.case, data["comm"].astype(str), ())
+        begin, end = (data[name].astype(np.int64)[chosen] for name in ("begin_ns", "end_ns"))
+        if not len(end):
+            continue
+        before = np.searchsorted(end, high, side="right") - 1
+        goes_on = (before >= 0) & (high - end[np.maximum(before, 0)] <= WOKE_NS)
+        # One that was not in flight before that time ends was not waited for in it.
+        goes_on &= end[np.maximum(before, 0)] > low
+        part = float((high - low)[goes_on].sum()) / alone_ns
+        reached = min(1.0, len(end) * WOKE_NS / max(1, context.survey.span_ns))
+        by_chance = probability.at_least(int(goes_on.sum()), len(high), reached)
+        if part >= VOLUME_ALONE_MIN and by_chance < GOES_ON_P_MAX and (best is None or part > best.part):
+            best = Awaited(device, through, part, float((end - begin).mean()))
+    return best
+
+
+def _without(low: Floats, high: Floats, from_ns: Floats, to_ns: Floats) -> tuple[Floats, Floats]:
+    """What is left of intervals (in order, none overlaps another) without others (the same)."""
+    begins, ends = [], []
+    for begin, end in zip(low.tolist(), high.tolist(), strict=True):
+        first = int(np.searchsorted(to_ns, begin, side="right"))
+        last = int(np.searchsorted(from_ns, end, side="left"))
+        edges = [begin, *np.column_stack((from_ns[first:last], to_ns[first:last])).ravel().tolist(), end]
+        begins += edges[::2]
+        ends += edges[1::2]
+    lows, highs = np.array(begins, np.float64), np.array(ends, np.float64)
+    there = highs > lows
+    return lows[there], highs[there]
