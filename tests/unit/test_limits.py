@@ -11,7 +11,7 @@ import pytest
 
 from ground_truth import limits, rates
 from ground_truth.cases import TRUTHS
-from tests.synth import SYSCALL_ID_BASE, write_case
+from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.detectors import saturation
 from whodisk.detectors.saturation import _fills_window
 from whodisk.evidence.context import Context
@@ -228,9 +228,41 @@ def test_a_device_that_has_most_of_the_limits_time_is_not_cleared(tmp_path: Path
     bound = solve(TRUTHS["even_commits"].build(3, tmp_path / "bound"))
     assert (bound.status, "for a sync" in (bound.limit or "")) == ("limited", True)
     assert not [item for item in bound.cleared if item.what.startswith("device:")]
-    # Here its own depth binds, and what is said of the device stands.
+    # Here its own depth binds, no device is named, and what is said of it stands.
     depth = solve(TRUTHS["depth_limited"].build(3, tmp_path / "depth"))
     assert [item for item in depth.cleared if item.what.startswith("device:")]
+
+
+def test_a_device_that_a_limit_names_with_its_requests_is_not_cleared(tmp_path: Path) -> None:
+    """ "One request in flight at a time, 2 ms each" on a device, and "cleared: that device", contradict each other."""
+    rng = np.random.default_rng(176)
+    count, zeros = 2000, np.zeros(2000, np.int64)
+    took = rng.lognormal(np.log(2e6), 0.1, count).astype(np.int64)
+    start = np.cumsum(took + 30_000) - took
+    both: dict[str, Any] = {
+        **{"op": "read", "size_bytes": 4096, "pid": 7, "tid": 7, "comm": "server", "device": "nvme0n1"},
+        **dict.fromkeys(("queue_ns", "interrupt_ns", "fs_ns"), zeros),
+        "offset_bytes": rng.permutation(count) * 4096,
+        "device_ns": took,
+    }
+    ids = np.arange(count)
+    case = write_case(
+        tmp_path / "case",
+        syscall={**both, "op_id": SYSCALL_ID_BASE | ids, "start_ns": start, "latency_ns": took + 9_000}
+        | {"fs_ns": zeros + 9_000, "runqueue_ns": zeros, "reap_ns": zeros},
+        block={**both, "op_id": BLOCK_ID_BASE | ids, "start_ns": start + 5_000, "latency_ns": took},
+        links={
+            "parent_id": SYSCALL_ID_BASE | ids,
+            "child_id": BLOCK_ID_BASE | ids,
+            "kind": ["waits_for"] * count,
+        },
+        meta={"observer": "record", "command": ["server"], "duration_ns": int(start[-1] + 10_000_000)},
+    )
+    verdict = solve(case)
+    assert (verdict.limit or "").startswith("server on nvme0n1 has one request in flight at a time"), (
+        verdict.limit
+    )
+    assert not [item for item in verdict.cleared if item.what.startswith("device:")]
 
 
 @pytest.mark.parametrize(("flush", "device"), [((0.2, 0.8), "nvme0n1"), ((0.5, 0.8), "")])

@@ -155,6 +155,8 @@ class Result:
     limit_refute: str | None = None
     #: Device whose limit this result reports, as what binds or besides: it is not cleared.
     limiting_device: str = ""
+    #: The device that the limit names with how long its requests take: it is not cleared beside that, unless a finding says what held those that were slow.
+    timed_device: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from whodisk.detectors.thresholds import (
     FOREIGN_FILLED,
     HELD_BELOW_MIN,
     IN_MEMORY_MAX,
+    LIMITING_DEVICE_MIN,
     LITTLE_TOLERANCE,
     ROBBED_MAX,
     SATURATED_SLOPE,
@@ -280,6 +281,7 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
             # Who makes one call after the other has no queue depth to set.
             result.limit_refute = _beside(context, program, own)
         away = "" if program.device or context.layer != "syscall" else remote_said(context, DATA)
+        result.timed_device = _with_device(context, program.device)
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
             f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{away}{_under_loop(context, program.device)}"
@@ -297,6 +299,7 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
             if turns is not None:
                 each += turns.said(program.device, own.at_once)
                 result.limit_refute = FILES_OF_THEIR_OWN
+        result.timed_device = _with_device(context, program.device)
         result.limit = f"{name}: {each}{_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}{_under_loop(context, program.device)}"
         result.limited = True
     elif own.in_flight < SERIAL_SHARE:
@@ -304,6 +307,14 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
             f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
             f"not spent waiting for this device{asleep_besides(context, program, time) if time is not None else ''}."
         )
+
+
+def _with_device(context: Context, device: str) -> str:
+    """The device, if it has most of the time of the operations there: then what limits is how long it takes."""
+    strata = context.survey.select(device) if device else []
+    whole = sum(s.latency_ns for s in strata)
+    there = sum(float(s.stage_ns[STAGES.index("device")]) for s in strata)
+    return device if there >= LIMITING_DEVICE_MIN * whole > 0 else ""
 
 
 def _streams(context: Context, program: Program, own: Load, filled: float) -> str:

@@ -1040,7 +1040,7 @@ LIMITING_DEVICE_MIN = row(
     0.5,
     "share",
     CHOSEN,
-    "A device that has this part of the time of the syncs or durable writes that set a workload's speed is not cleared, though none of its requests stands out.",
+    "A device that has this part of the time of the operations that set a workload's speed is not cleared, though none of its requests stands out.",
 )
 OWN_CPU_MIN = row(
     "OWN_CPU_MIN",

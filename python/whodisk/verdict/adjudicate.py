@@ -294,6 +294,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     """Consequences inside their cause, and what else is to be said."""
     results = [result for _, result in heard.results]
     from_submit = context.case.counts_from_submit
+    accused = corrected.accepted + corrected.measured
     return Judged(
         # What fired a trigger is what was asked: it comes first.
         findings=sorted(
@@ -322,7 +323,12 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         limit=_limit(results),
         limited=any(result.limited for result in results),
         limit_refute=_binding(results).limit_refute,
-        limiting_devices=frozenset(result.limiting_device for result in results if result.limiting_device),
+        limiting_devices=frozenset(
+            device
+            for result in results
+            for device in (result.limiting_device, "" if accused else result.timed_device)
+            if device
+        ),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
         by_chance=corrected.by_chance,
