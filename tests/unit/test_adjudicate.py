@@ -14,9 +14,10 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import find_slow, none_of
 from whodisk.evidence.survey import survey_layer
 from whodisk.evidence.time_lost import lost_values_sql
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Culprit, Effect, Verdict
 from whodisk.reading.views import Case
 from whodisk.verdict import adjudicate
+from whodisk.verdict.solve import _headline
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_what_one_episode_made_large_has_nothing_in_common(
     assert bool(corrected.accepted) is holds
     assert bool(corrected.explained.any()) is holds
     if not holds:
-        assert corrected.by_chance == claim.share_of_latency
+        assert corrected.by_chance is claim
         assert "too few to tell" in corrected.told[0]
 
 
@@ -286,3 +287,22 @@ def test_the_last_resort_leaves_alone_what_measured_claims_account_for(
     )
     adjudicate.adjudicate(context)
     assert seen == [("last", 0), ("last", int(half.sum())), ("stage", 0)]
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.42, True), (0.05, False)])
+def test_a_limit_is_not_all_where_much_may_be_chance(
+    context: Context, monkeypatch: pytest.MonkeyPatch, share: float, said: bool
+) -> None:
+    """ "Nothing is broken; queue depth 2 at 5 ms" was told where one read in 15 took 64 ms, 42 % of all latency."""
+    claim = dataclasses.replace(candidate(context, "device", 0.2, slice(0, 6)), share_of_latency=share)
+    registry = (
+        detector("first", lambda _: Result(candidates=[claim])),
+        detector("second", lambda _: Result(limit="queue depth 2", limited=True)),
+    )
+    monkeypatch.setattr(adjudicate, "DETECTORS", registry)
+    judged = adjudicate.adjudicate(context)
+    verdict = Verdict("case", "limited", [], {}, 10)
+    first = _headline(verdict, judged)
+    assert ("42 % of all latency is in slow operations" in first) is said, first
+    assert ("Nothing is broken" in first) is not said, first
+    assert (judged.by_chance_of in first) is said

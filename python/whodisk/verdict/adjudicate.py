@@ -67,6 +67,8 @@ class Judged:
     explained: Bools
     #: The largest part of all latency that a claim is large enough to accuse with, and that may be chance.
     by_chance: float = 0.0
+    #: Whom that claim would accuse, in words.
+    by_chance_of: str = ""
     #: Whether the recorder had the CPU that operations which stand apart needed.
     recorder_held: bool = False
 
@@ -92,8 +94,8 @@ class Corrected:
     explained: Bools
     #: Claims that hold, large or not.
     held: set[Key]
-    #: `Judged.by_chance`.
-    by_chance: float
+    #: The claim of `Judged.by_chance`; None: there is none.
+    by_chance: Candidate | None
 
 
 #: A claim, whichever round of the detectors it is from: the detector's name, and whom it accuses of what.
@@ -239,8 +241,9 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         explained,
         {_key(name, c) for (name, c, _), stands in zip(judged, stand, strict=True) if stands},
         max(
-            (c.share_of_latency for _, c, q_value in judged if c.large and not _holds(c, q_value)),
-            default=0.0,
+            (c for _, c, q_value in judged if c.large and not _holds(c, q_value)),
+            key=lambda c: c.share_of_latency,
+            default=None,
         ),
     )
 
@@ -295,6 +298,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     results = [result for _, result in heard.results]
     from_submit = context.case.counts_from_submit
     accused = corrected.accepted + corrected.measured
+    chance = corrected.by_chance
     return Judged(
         # What fired a trigger is what was asked: it comes first.
         findings=sorted(
@@ -331,7 +335,10 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         ),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
-        by_chance=corrected.by_chance,
+        by_chance=chance.share_of_latency if chance is not None else 0.0,
+        by_chance_of=words.accused(chance.culprit.kind, chance.culprit.name, chance.culprit.because_of)
+        if chance is not None
+        else "",
         recorder_held=any(item.by_recorder for result in results for item in result.excuses),
     )
 

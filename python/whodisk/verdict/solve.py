@@ -665,6 +665,10 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
         return f"Look at a device: {_had(trouble)}. Few slow operations have to do with them, if any; {runs}."
     if untimed is not None:
         return f"The workload does not get what it asks for: {_untimed_said(untimed)}."
+    if verdict.status == "limited" and judged.by_chance >= BY_CHANCE_TOLD_MIN:
+        # What limits is told by means, and these may be made of a few.
+        share = words.percent(min(1.0, judged.by_chance))
+        return f"The workload runs into a limit, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance ({judged.by_chance_of})."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
     stand_out = any(slow.apart for slow in verdict.slowest)
