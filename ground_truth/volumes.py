@@ -236,3 +236,53 @@ def origin(seed: int, path: Path, *, waits: bool) -> Path:
     }
     meta = {"observer": "record", "command": ["writer"], "duration_ns": int(start[-1] + 100 * MS)}
     return write_case(path, syscall=syscall, block=block, links=links, meta=meta, system={"devices": devices})
+
+
+def parity(seed: int, path: Path, *, slow: str) -> Path:
+    """Writes to an array of three disks, one at a time; each becomes a write to all of them by the array's thread, which no link ties to it but for the first ten. One write in 25 of
+    `slow` takes 40 ms more; of "all" one in 75 of each disk does."""
+    rng = np.random.default_rng([seed, 177])
+    count, disks = 600, ("sda", "sdb", "sdc")
+    each_ns = rng.lognormal(np.log(800 * US), 0.3, (count, 3)).astype(np.int64)
+    hit = rng.random((count, 3)) < (
+        1 / 75 if slow == "all" else np.array([name == slow for name in disks]) / 25
+    )
+    each_ns += np.where(hit, 40 * MS, 0)
+    whole = each_ns.max(axis=1) + 30 * US
+    latency = whole + 20 * US
+    start = np.cumsum(rng.integers(10 * US, 40 * US, count)) + np.concatenate(([0], np.cumsum(latency)[:-1]))
+    begin, zeros = start + 10 * US, np.zeros(count, np.int64)
+    tied = np.arange(count) < 10
+    own_ns = np.where(tied, 30 * US, whole)
+    both: dict[str, Any] = {"op": "write", "size_bytes": 4096, "pid": 4700, "tid": 4700, "comm": "writer"}
+    syscall = {
+        **both,
+        "op_id": SYSCALL_ID_BASE | np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device": "md0",
+        "offset_bytes": rng.permutation(count) * 4096,
+        **dict.fromkeys((f"{stage}_ns" for stage in _STAGES), zeros),
+        "fs_ns": own_ns + 20 * US,
+        "device_ns": whole - own_ns,
+    }
+    ids = BLOCK_ID_BASE | (4 * np.arange(count)[:, None] + np.arange(4))
+    block = {
+        **both,
+        "op_id": ids.ravel(),
+        "start_ns": np.column_stack((begin, *[begin + 15 * US] * 3)).ravel(),
+        "latency_ns": np.column_stack((whole, each_ns)).ravel(),
+        "fs_ns": np.column_stack((own_ns, zeros, zeros, zeros)).ravel(),
+        "device_ns": np.column_stack((whole - own_ns, each_ns)).ravel(),
+        **dict.fromkeys(("queue_ns", "interrupt_ns"), np.zeros(4 * count, np.int64)),
+        "device": ["md0", *disks] * count,
+        "comm": ["writer", "md0_raid5", "md0_raid5", "md0_raid5"] * count,
+        "tid": [4700, 17, 17, 17] * count,
+    }
+    links = {
+        "parent_id": np.concatenate((syscall["op_id"], np.repeat(ids[tied, 0], 3))),
+        "child_id": np.concatenate((ids[:, 0], ids[tied, 1:].ravel())),
+        "kind": ["waits_for"] * count + ["stacked"] * 30,
+    }
+    meta = {"observer": "record", "command": ["writer"], "duration_ns": int(start[-1] + 100 * MS)}
+    return write_case(path, syscall=syscall, block=block, links=links, meta=meta, devices=("md0", *disks))

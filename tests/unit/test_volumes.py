@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from ground_truth import volumes
+from whodisk.evidence.context import Context
 from whodisk.evidence.held_in_volumes import held_in_volumes
+from whodisk.evidence.slow_operations import find_slow, none_of
+from whodisk.evidence.survey import survey_layer
+from whodisk.machine.volume_time import VolumeTime, in_all_volumes
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -97,3 +101,26 @@ def test_a_volume_that_takes_the_time_by_itself_waits_for_no_snapshot(tmp_path: 
     verdict = solve(volumes.origin(seed, tmp_path / "case", waits=False))
     assert verdict.limit is not None and "in the volume dm-1 itself, not in nvme0n1" in verdict.limit
     assert "nvme1n1" not in verdict.limit
+
+
+def _time_in(path: Path) -> VolumeTime:
+    with Case(path) as case:
+        surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+        slow = find_slow(case, surveys["syscall"])
+        found = in_all_volumes(Context(case, surveys, "syscall", slow, none_of(slow)), ("write",))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_member_that_an_array_waits_for_alone_is_told(tmp_path: Path, seed: int) -> None:
+    found = _time_in(volumes.parity(seed, tmp_path / "case", slow="sdb"))
+    assert found.last is not None and found.last.device == "sdb", found
+    assert "of its own time only sdb has one, up to 4" in found.said
+    assert found.held_by == "sdb"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_members_that_are_late_alike_are_not_told_apart(tmp_path: Path, seed: int) -> None:
+    found = _time_in(volumes.parity(seed, tmp_path / "case", slow="all"))
+    assert found.last is None and found.held_by == "md0", found.last

@@ -291,9 +291,10 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         remedy, refute = ADVICE[slept.sleep.cause]
     volume = _in_volume(context, suspect)
     if volume is not None:
-        because, remedy, refute = f"device:{volume.held_by}", INSIDE_VOLUME, NOT_VOLUME
+        because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME
         if volume.awaited is not None:
-            remedy, refute = remedy_of(printed, "device"), volume.refute
+            because, remedy = f"device:{volume.awaited.device}", remedy_of(printed, "device")
+            refute = volume.refute
         claim += f" {words.percent(volume.part)} of their time passed in {volume.said}."
     claim += under_loop(context, suspect, device)
     if (user := user_below(context, suspect, device)) is not None:

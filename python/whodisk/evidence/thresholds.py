@@ -1344,12 +1344,41 @@ VOLUME_ALONE_MIN = row(
     "From this part on in which no member had a request in flight, that time is the volume's own work; and from this part of that time on that ends when another device completes a "
     "request, it waits for that device.",
 )
-GOES_ON_P_MAX = row(
-    "GOES_ON_P_MAX",
+VOLUME_P_MAX = row(
+    "VOLUME_P_MAX",
     0.01,
     "probability",
     DESIGN_8,
-    "A volume waits for a device if its times alone end so close behind completions of that device as often only with this probability by chance.",
+    "A volume waits for another device if as many of its times alone end just behind completions there, or for one of its members if its times with that one are as long, only with this "
+    "probability by chance.",
+)
+MEMBER_ALONE_MIN = row(
+    "MEMBER_ALONE_MIN",
+    0.2,
+    "share of a volume's own time",
+    CHOSEN,
+    "A member that alone has requests in flight for this part of it is named ...",
+)
+MEMBER_ALONE_RATIO_MIN = row(
+    "MEMBER_ALONE_RATIO_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "... if that is this many times as much as any other member has.",
+)
+MEMBER_ALONE_TIMES_MAX = row(
+    "MEMBER_ALONE_TIMES_MAX",
+    2_000,
+    "times",
+    CHOSEN,
+    "Times with one member that are dealt out anew, the longest.",
+)
+VOLUME_SHUFFLES = row(
+    "VOLUME_SHUFFLES",
+    2_000,
+    "draws",
+    CHOSEN,
+    "How often they are dealt out to members at random.",
 )
 
 # own_work

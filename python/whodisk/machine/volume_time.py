@@ -15,16 +15,20 @@ from whodisk.evidence.in_flight import in_flight
 from whodisk.evidence.links import below_sql
 from whodisk.evidence.thresholds import (
     ASLEEP_REQUESTS_MAX,
-    GOES_ON_P_MAX,
+    MEMBER_ALONE_MIN,
+    MEMBER_ALONE_RATIO_MIN,
+    MEMBER_ALONE_TIMES_MAX,
     VOLUME_ALONE_MIN,
     VOLUME_OPERATIONS_MAX,
+    VOLUME_P_MAX,
+    VOLUME_SHUFFLES,
     WOKE_NS,
 )
 from whodisk.machine.kernel_threads import made_for
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Floats, Ints, disjoint, overlap
+from whodisk.statistics.stats import SEED, Floats, Ints, disjoint, overlap
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,19 @@ class Awaited:
 
 
 @dataclass(frozen=True)
+class Last:
+    """The member that alone had requests in flight for much of a volume's own time, while the others had done theirs."""
+
+    device: str
+    #: Part of the volume's own time, and the longest of these times, ns.
+    part: float
+    longest_ns: float
+    #: Whoever has most of it alone besides, and which part.
+    next_device: str
+    next_part: float
+
+
+@dataclass(frozen=True)
 class VolumeTime:
     """The volume with most time of its own, and its part of that of the operations above it."""
 
@@ -51,17 +68,22 @@ class VolumeTime:
     alone: float
     #: What it waits for when it has the requests alone, where that is known.
     awaited: Awaited | None = None
+    #: The member that it waits for when it waits for one, where that is mostly the same.
+    last: Last | None = None
 
     @property
     def held_by(self) -> str:
         """The device that has the time: what it waits for, or the volume itself."""
-        return self.awaited.device if self.awaited is not None else self.volume
+        waited = self.awaited or self.last
+        return waited.device if waited is not None else self.volume
 
     @property
     def refute(self) -> str:
         """What would show that it is not the volume, or not what it waits for."""
         if self.awaited is not None:
             return f"Run the same without {self.awaited.through}, or with that on another device than {self.awaited.device}: if it takes as long, {self.volume} does not wait for it."
+        if self.last is not None:
+            return f"Run the same with another device in the place of {self.last.device}: if it takes as long, {self.volume} does not wait for it."
         below = self.members[0] if self.members else "the device below"
         return f"Run the same on {below}: if it takes as long there, the volume is not what limits it."
 
@@ -76,7 +98,13 @@ class VolumeTime:
             )
         if self.alone >= VOLUME_ALONE_MIN:
             return f"the volume {self.volume} itself, not in {below}"
-        return f"the volume {self.volume}, while {below} had requests in flight that are not tied to these (parity, copies)"
+        said = f"the volume {self.volume}, while {below} had requests in flight that are not tied to these (parity, copies)"
+        if self.last is None:
+            return said
+        return (
+            f"{said}; for {words.percent(self.last.part)} of its own time only {self.last.device} has one, up to {words.duration(self.last.longest_ns)} at a time "
+            f"(only {self.last.next_device}: {words.percent(self.last.next_part)})"
+        )
 
 
 def _volumes(context: Context) -> str:
@@ -128,8 +156,9 @@ WHERE l.kind = 'stacked' AND p.device = {quoted(volume)} GROUP BY 1 ORDER BY 1""
     below = tuple(str(row["device"]) for row in members)
     part = min(1.0, float(rows[0]["own_ns"] or 0) / all_ns)
     alone = _alone(context, volume, below)
-    awaited = _awaited(context, volume, below) if alone >= VOLUME_ALONE_MIN else None
-    return VolumeTime(volume, part, below, alone, awaited)
+    if alone >= VOLUME_ALONE_MIN:
+        return VolumeTime(volume, part, below, alone, awaited=_awaited(context, volume, below))
+    return VolumeTime(volume, part, below, alone, last=_last(context, volume, below))
 
 
 def _too_many(context: Context) -> bool:
@@ -153,6 +182,51 @@ def _alone(context: Context, volume: str, members: tuple[str, ...]) -> float:
     begin, end, own_ns = own["begin_ns"], own["end_ns"], own["fs_ns"].astype(np.float64)
     apart = np.maximum(0.0, (end - begin) - overlap(begin, end, *in_flight(context, *members)))
     return float(np.minimum(apart, own_ns).sum()) / max(1.0, float(own_ns.sum()))
+
+
+def _last(context: Context, volume: str, members: tuple[str, ...]) -> Last | None:
+    """The member that a volume waits for when it waits for one only, where that is mostly the same one.
+
+    Null model: members are alike, so how long it waits for one of them has nothing to do with which it is.
+    """
+    if len(members) < 2 or _too_many(context):
+        return None
+    own = _own(context, volume)
+    mine = 2 * own["fs_ns"] >= own["end_ns"] - own["begin_ns"]
+    low, high = disjoint(own["begin_ns"][mine], own["end_ns"][mine])
+    whole_ns = float((high - low).sum())
+    alone_ns = []
+    for member in members:
+        others = in_flight(context, *(other for other in members if other != member))
+        begin, end = _without(low, high, *disjoint(*others))
+        each_ns = overlap(begin, end, *in_flight(context, member))
+        alone_ns.append(each_ns[each_ns > 0])
+    sums = np.array([each_ns.sum() for each_ns in alone_ns])
+    most, following = (int(place) for place in np.argsort(-sums, kind="stable")[:2])
+    if whole_ns <= 0 or sums[most] < MEMBER_ALONE_MIN * whole_ns:
+        return None
+    if sums[most] < MEMBER_ALONE_RATIO_MIN * sums[following] or not _longer(alone_ns, most):
+        return None
+    return Last(
+        members[most],
+        float(sums[most]) / whole_ns,
+        float(alone_ns[most].max()),
+        members[following],
+        float(sums[following]) / whole_ns,
+    )
+
+
+def _longer(alone_ns: list[Floats], most: int) -> bool:
+    """Whether the times of that member are longer than they would be if chance had dealt all times to members, as many to each; of many, the longest."""
+    of = np.concatenate([np.full(len(each_ns), place) for place, each_ns in enumerate(alone_ns)])
+    length_ns = np.concatenate(alone_ns)
+    longest = np.argsort(-length_ns, kind="stable")[:MEMBER_ALONE_TIMES_MAX]
+    mine, length_ns = of[longest] == most, length_ns[longest]
+    found_ns = float(length_ns[mine].sum())
+    generator = np.random.default_rng(SEED)
+    drawn_ns = np.array([length_ns[generator.permutation(mine)].sum() for _ in range(VOLUME_SHUFFLES)])
+    p_value = (1 + int((drawn_ns >= found_ns).sum())) / (1 + VOLUME_SHUFFLES)
+    return p_value * len(alone_ns) < VOLUME_P_MAX
 
 
 def _beside(context: Context, volume: str, members: tuple[str, ...]) -> dict[str, str]:
@@ -196,7 +270,7 @@ WHERE device = {quoted(device)} AND NOT open AND op_id NOT IN (SELECT child_id F
         part = float((high - low)[goes_on].sum()) / alone_ns
         reached = min(1.0, len(end) * WOKE_NS / max(1, context.survey.span_ns))
         by_chance = probability.at_least(int(goes_on.sum()), len(high), reached)
-        if part >= VOLUME_ALONE_MIN and by_chance < GOES_ON_P_MAX and (best is None or part > best.part):
+        if part >= VOLUME_ALONE_MIN and by_chance < VOLUME_P_MAX and (best is None or part > best.part):
             best = Awaited(device, through, part, float((end - begin).mean()))
     return best
 
