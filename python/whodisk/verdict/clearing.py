@@ -72,6 +72,9 @@ def _named(claims: list[Finding]) -> set[str]:
             named.update(f"stage:{stage}" for stage in (culprit.name, *culprit.name.split("+")))
         else:
             named.add(f"{culprit.kind}:{culprit.name}")
+        if culprit.kind == "device":
+            # What is slow in a device is slow in the stage in which it has requests.
+            named.add("stage:device")
         because = culprit.because_of or ""
         # Requests that wait for a device in front of it do not accuse it: its own time decides.
         if (
