@@ -901,6 +901,16 @@ TRUTHS: dict[str, Truth] = {
     "tail_in_flight": Truth("uncached_tail", False, reads.tail_in_flight),
     "one_request": Truth("uncached_tail", False, reads.one_request),
     "scattered_misses": Truth("uncached_tail", False, reads.scattered_misses),
+    "tails_of_a_slow_disk": Truth(
+        "uncached_tail",
+        False,
+        reads.tails_of_a_slow_disk,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
+        says="of these only the usual",
+    ),
     "cheap_tails": Truth("uncached_tail", False, reads.cheap_tails),
     "reads_less_than_a_window": Truth(
         "prefetch",

@@ -32,6 +32,7 @@ def build(
     client_kib: int | None = None,
     scattered: bool = False,
     hits_have_no_device: bool = False,
+    links: Mapping[str, Any] | None = None,
 ) -> Path:
     """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read.
 
@@ -61,6 +62,8 @@ def build(
         ],
         "flags": 0,
     }
+    if block is not None and links is not None:
+        app |= {"device_ns": wait_ns, "fs_ns": latency - wait_ns, "queue_ns": 0, "runqueue_ns": 0}
     cache: list[dict[str, Any]] = [
         {
             "op_id": APP_ID_BASE + number,
@@ -75,7 +78,7 @@ def build(
     ]
     tables = {"cache": cache, "prefetch": prefetch}
     if server is None:
-        case = write_case(path, app=app, block=block, tables=tables, devices=("sda",))
+        case = write_case(path, app=app, block=block, links=links, tables=tables, devices=("sda",))
     else:
         assert client_kib is not None
         calls = {**app, "op_id": SYSCALL_ID_BASE + np.arange(count)}
@@ -165,6 +168,29 @@ def scattered_misses(seed: int, path: Path) -> Path:
         at = int(rng.integers(0, (size - 256 * KIB) // 4096)) * 4096
         pieces.append([(at, 256 * KIB, "hdd", int(wait))])
     return build(path, read_bytes=size, pieces=pieces, seed=seed)
+
+
+def tails_of_a_slow_disk(seed: int, path: Path) -> Path:
+    """The tail is missed each time, and costs little; 70 reads of 1,000 wait for a request that takes the disk 500 times as long as the others."""
+    rng = np.random.default_rng([seed, 16])
+    count = 1000
+    waits = (20e3 * rng.lognormal(0, 0.2, count)).astype(int)
+    waits[rng.permutation(count)[:70]] = 10_000_000
+    pieces = [[(0, 8 * MIB, "ram", 0), (8 * MIB, 256 * KIB, "device", int(wait))] for wait in waits]
+    read_ns = 8 * MIB // 4096 * PAGE_NS + waits
+    number = np.arange(count)
+    block = {
+        "op_id": BLOCK_ID_BASE + number,
+        "start_ns": np.cumsum(read_ns + 60_000) - read_ns,
+        "latency_ns": waits,
+        "device_ns": waits,
+        "offset_bytes": number * 256 * KIB,
+        "size_bytes": 256 * KIB,
+        "queue_depth": 1,
+        "device": "sda",
+    }
+    links = {"parent_id": APP_ID_BASE + number, "child_id": block["op_id"]}
+    return build(path, read_bytes=8 * MIB + 256 * KIB, pieces=pieces, seed=seed, block=block, links=links)
 
 
 def moving_begin(seed: int, path: Path) -> Path:

@@ -1590,6 +1590,13 @@ TAIL_PART_MAX = row(
     CHOSEN,
     "A tail is at most this part of its request: something was fetched ahead.",
 )
+TAIL_UNUSUAL = row(
+    "TAIL_UNUSUAL",
+    4.0,
+    "times",
+    CHOSEN,
+    "Who waits for a tail this many times as long as usual, and for a request that takes the device as much longer, waits for the device.",
+)
 TAIL_SHARE_MIN = row(
     "TAIL_SHARE_MIN",
     0.05,

@@ -7,7 +7,7 @@ and was still in flight is no such tail, however often it is waited for: the pre
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from whodisk.detectors.thresholds import (
     TAIL_PART_MAX,
     TAIL_READS_MIN,
     TAIL_SHARE_MIN,
+    TAIL_UNUSUAL,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
@@ -68,6 +69,10 @@ class Tail:
     hold_chance: float
     alike: Alike
     tiers: str
+    #: Reads with a request that took the device so much longer than others do that their wait is its doing, and no tail's; and what a tail costs
+    #: otherwise, which is all that counts of these.
+    held_at_device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    usual_ns: int = 0
 
     @property
     def end_bytes(self) -> int:
@@ -250,19 +255,31 @@ def _most_alike(pages: Ints, room: Ints, count: Ints, here: Bools) -> Alike:
 
 def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
     waits = context.case.arrays(_waits_sql(tail))
-    tail = replace(tail, waited=len(waits["wait_ns"]), wait_ns=float(waits["wait_ns"].sum()))
+    usual_ns = int(np.median(waits["wait_ns"]))
+    held = _held_at_device(context, tail, usual_ns)
+    wait_ns = np.where(
+        np.isin(waits["op_id"].astype(np.int64), held),
+        np.minimum(usual_ns, waits["wait_ns"]),
+        waits["wait_ns"],
+    ).astype(np.float64)
+    tail = replace(
+        tail,
+        waited=len(wait_ns),
+        wait_ns=float(wait_ns.sum()),
+        held_at_device=held,
+        usual_ns=usual_ns,
+    )
     numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
-    per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
+    per_episode = np.bincount(numbers, wait_ns) / total_ns
     low, high = bootstrap_sum(per_episode)
     share = tail.wait_ns / total_ns
     # Reads may be parts of larger operations (a copy): what these lose decides.
     of_all = min(share, tail.wait_ns / max(1.0, context.survey.latency_ns), 1.0)
-    wait_median = float(np.median(waits["wait_ns"]))
     claim = (
         f"{words.percent(tail.waited / tail.reads)} of {words.things(tail.reads, 'read')} of {_bytes(tail.read_bytes)} "
         f"waited separately for the same part: the {words.size(tail.size_bytes)} behind its first "
-        f"{words.size(tail.cached_bytes)}, {words.duration(wait_median)} each (from {tail.tiers}); "
-        f"{words.percent(share)} of the time in reads. {_prefetching(context)}"
+        f"{words.size(tail.cached_bytes)}, {words.duration(usual_ns)} each (from {tail.tiers}); "
+        f"{words.percent(share)} of the time in reads. {_said_of_device(tail)}{_prefetching(context)}"
     )
     return Candidate(
         culprit=Culprit("request_shape", f"read of {tail.read_bytes} bytes", _because(context, tail)),
@@ -294,6 +311,31 @@ def _bytes(size_bytes: int) -> str:
     return f"{words.count(size_bytes)} bytes ({words.size(size_bytes)})"
 
 
+def _held_at_device(context: Context, tail: Tail, usual_ns: int) -> Ints:
+    """Reads of this size that waited for their tail far longer than usual, and for a request that took the device as much longer than those of the others."""
+    if "block" not in context.case.layers or "links" not in context.case.columns:
+        return np.zeros(0, np.int64)
+    data = context.case.arrays(
+        f"""SELECT w.op_id, w.wait_ns, max(b.device_ns) AS device_ns FROM ({_waits_sql(tail)}) AS w
+JOIN links AS l ON l.parent_id = w.op_id JOIN block_ops AS b ON b.op_id = l.child_id WHERE b.device_ns IS NOT NULL GROUP BY 1, 2 ORDER BY 1"""
+    )
+    wait, device = data["wait_ns"].astype(np.float64), data["device_ns"].astype(np.float64)
+    longer = wait > TAIL_UNUSUAL * usual_ns
+    if longer.all() or not longer.any():
+        return np.zeros(0, np.int64)
+    of_device = device > TAIL_UNUSUAL * np.median(device[~longer])
+    return np.asarray(data["op_id"].astype(np.int64)[longer & of_device], np.int64)
+
+
+def _said_of_device(tail: Tail) -> str:
+    if not len(tail.held_at_device):
+        return ""
+    return (
+        f"{words.things(len(tail.held_at_device), 'read')} waited far longer, for requests that took the device longer than others: of these only the "
+        f"usual {words.duration(tail.usual_ns)} count. "
+    )
+
+
 def _waits_sql(tail: Tail) -> str:
     """Reads of this size that waited for a piece of the tail, and the longest of these waits."""
     return f"""SELECT r.op_id, r.start_ns, r.start_ns + r.latency_ns AS end_ns, max(c.wait_ns) AS wait_ns
@@ -305,7 +347,11 @@ GROUP BY 1, 2, 3 ORDER BY 2, 1"""
 
 def _uncached_sql(tail: Tail) -> str:
     """What reads of this size waited for all that they wait for each time: its parts are fetched side by side."""
-    return f"""SELECT r.op_id, max(c.wait_ns) AS lost_ns
+    lost = "max(c.wait_ns)"
+    if len(tail.held_at_device):
+        listed = ", ".join(map(str, tail.held_at_device.tolist()))
+        lost = f"CASE WHEN r.op_id IN ({listed}) THEN least({tail.usual_ns}, {lost}) ELSE {lost} END"
+    return f"""SELECT r.op_id, {lost} AS lost_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND {_UNCACHED}
   AND c.offset_bytes + c.size_bytes - r.offset_bytes > {tail.from_bytes}
@@ -459,7 +505,7 @@ def _explains(context: Context, tail: Tail) -> Bools:
 AND latency_ns >= {int(slow.latency_ns.min())}"""
     )
     chosen: Bools = np.isin(slow.op_id, data["op_id"].astype(np.int64))
-    return chosen
+    return np.asarray(chosen & ~np.isin(slow.op_id, tail.held_at_device), np.bool_)
 
 
 DETECTOR = Detector(
