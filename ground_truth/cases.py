@@ -670,6 +670,20 @@ TRUTHS: dict[str, Truth] = {
         "slower_at_times", False, hosts.deeper_at_times, says="more was in flight there then"
     ),
     "busier_at_times": Truth("slower_at_times", False, hosts.busier_at_times),
+    "slow_part": Truth(
+        "slow_part",
+        True,
+        hosts.slow_part,
+        status="slow",
+        kind="device",
+        name="nvme0n1",
+        because_of="a part of it",
+    ),
+    "slow_part_once": Truth(
+        "slow_part", True, hosts.slow_part_once, status="slow", kind="device", name="nvme0n1"
+    ),
+    "slow_then": Truth("slow_part", False, hosts.slow_then),
+    "empty_elsewhere": Truth("slow_part", False, hosts.empty_elsewhere, says="may never have been written"),
     "other_places_since": Truth("slower_since", False, hosts.other_places_since),
     "slower_by_and_by": Truth("slower_since", False, hosts.slower_by_and_by),
     "flushes_slower_since": Truth("slower_since", True, flushes.flushes_slower_since, **_FLUSHED),

@@ -307,6 +307,42 @@ def deeper_at_times(seed: int, path: Path) -> Path:
     return _piled_up(seed, path, {})
 
 
+def _in_order(
+    seed: int, of: int, path: Path, passes: int, slow: npt.NDArray[np.bool_] | None = None, **how: Any
+) -> Path:
+    """A program that reads 64 KiB after 64 KiB, from one end to the other, one or more times; `slow` reads take eight times as long, else those of a third of the places."""
+    rng = _rng(seed, of)
+    place = np.arange(COUNT) % (COUNT // passes)
+    if slow is None:
+        slow = (place >= 0.3 * COUNT // passes) & (place < 0.65 * COUNT // passes)
+    served = 100e3 * np.exp(rng.normal(0, 0.5, COUNT)) * np.where(slow, 8.0, 1.0)
+    start = (np.cumsum(served + 20e3) - served).astype(np.int64)
+    size = 64 * KIB
+    return _write(path, start, served, size=size, offset_bytes=place * size, **how)
+
+
+def slow_part(seed: int, path: Path) -> Path:
+    """A third of what is read, twice from one end to the other, takes eight times as long each time."""
+    return _in_order(seed, 24, path, 2)
+
+
+def slow_part_once(seed: int, path: Path) -> Path:
+    """The same, read once: the drive was slow there, or then."""
+    return _in_order(seed, 25, path, 1)
+
+
+def slow_then(seed: int, path: Path) -> Path:
+    """Who reads twice in order meets a slow phase in the first round, and another one in the second, somewhere else: that is no part of the drive."""
+    turn = np.arange(COUNT) * 2 / COUNT
+    slow = ((turn >= 0.1) & (turn < 0.4)) | ((turn >= 1.6) & (turn < 1.95))
+    return _in_order(seed, 26, path, 2, np.asarray(slow, np.bool_))
+
+
+def empty_elsewhere(seed: int, path: Path) -> Path:
+    """A drive that was read without a file system: a third of it holds data, and what was never written is answered at once."""
+    return _in_order(seed, 27, path, 2, file="/dev/nvme0n1")
+
+
 def elsewhere_at_times(seed: int, path: Path) -> Path:
     """Eight times the reads go to another part of the drive for a while, which takes 1.8 times as long whenever it is read."""
     rng = _rng(seed, 10)

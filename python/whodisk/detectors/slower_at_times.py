@@ -13,20 +13,17 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
 from whodisk.detectors.thresholds import (
     AT_TIMES_BLOCKS,
-    AT_TIMES_CELL_MIN,
-    AT_TIMES_KEPT_MIN,
-    AT_TIMES_ORDER_MAX,
     AT_TIMES_PLACES,
     AT_TIMES_REQUESTS,
-    AT_TIMES_SHARED_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.flush_work import flushes_of
 from whodisk.evidence.level_change import level_of
+from whodisk.evidence.same_requests import longer_among_same, parts_in_order
 from whodisk.evidence.slow_operations import SOFTWARE_DEVICES, waited_for
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, WRITTEN_CLASS, Survey, thinned
-from whodisk.evidence.thresholds import LEVELS_WINDOWS_MIN, ORDINARY_WAIT_NS
+from whodisk.evidence.thresholds import LEVELS_WINDOWS_MIN, ORDINARY_WAIT_NS, SAME_ORDER_MAX
 from whodisk.evidence.time_lost import share_lost
 from whodisk.evidence.two_levels import TwoLevels, two_levels
 from whodisk.findings import Culprit, Effect
@@ -192,36 +189,14 @@ def _holds(
     context: Context, survey: Survey, of: _Requests, levels: TwoLevels, by: str, change: float
 ) -> bool:
     """Whether requests of the same kind, size and `by` take longer in the windows, too."""
-    data = context.case.arrays(
-        f"""SELECT {of.alike} AS size_class, {by} AS of, {_is_high(survey, of.blocks, levels)} AS high, avg(ln(greatest(device_ns, 1))) AS v, count(*) AS n
-FROM {of.rows} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-    )
-    cells: dict[tuple[str, str, str], dict[bool, tuple[float, float]]] = {}
-    for op, size, among, high, value, count in zip(
-        *(data[name] for name in ("op", "size_class", "of", "high", "v", "n")), strict=True
-    ):
-        cells.setdefault((str(op), str(size), str(among)), {})[bool(high)] = (float(value), float(count))
-    slow = sum(cell[True][1] for cell in cells.values() if True in cell)
-    shared = [
-        (cell[True][0] - cell[False][0], cell[True][1])
-        for cell in cells.values()
-        if len(cell) == 2 and min(cell[True][1], cell[False][1]) >= AT_TIMES_CELL_MIN
-    ]
-    weight = sum(count for _, count in shared)
-    if weight < AT_TIMES_SHARED_MIN * slow:
-        return False
-    return sum(longer * count for longer, count in shared) >= AT_TIMES_KEPT_MIN * change * weight
+    return longer_among_same(context.case, of.rows, of.alike, by, _is_high(survey, of.blocks, levels), change)
 
 
 def _same_order(context: Context, survey: Survey, of: _Requests, levels: TwoLevels) -> bool:
     """Whether about as many requests follow the one before them on the device in the windows as between them."""
-    rows = context.case.rows(
-        f"""SELECT high, avg(CASE WHEN offset_bytes = follows THEN 1.0 ELSE 0.0 END) AS part FROM (
-  SELECT {_is_high(survey, of.blocks, levels)} AS high, offset_bytes, lag(offset_bytes + size_bytes) OVER (PARTITION BY op ORDER BY start_ns, op_id) AS follows
-  FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(of.device)} AND {of.timed}) AS ordered GROUP BY 1"""
-    )
-    parts = [float(row["part"] or 0) for row in rows]
-    return max(parts) - min(parts) < AT_TIMES_ORDER_MAX
+    is_high = _is_high(survey, of.blocks, levels)
+    parts = parts_in_order(context.case, survey.layer, of.device, of.timed, is_high)
+    return max(parts) - min(parts) < SAME_ORDER_MAX
 
 
 def _moments(survey: Survey, blocks: int, levels: TwoLevels) -> tuple[Ints, Ints]:

@@ -1822,36 +1822,45 @@ AT_TIMES_REQUESTS = row(
     CHOSEN,
     "A part of the time holds this many requests of a device on average: then a change of 15 % stands out of one that varies by 40 %.",
 )
-AT_TIMES_CELL_MIN = row(
-    "AT_TIMES_CELL_MIN",
-    20,
-    "requests",
-    CHOSEN,
-    "Requests of one kind and queue depth (or place) are compared if each level has this many.",
-)
-AT_TIMES_SHARED_MIN = row(
-    "AT_TIMES_SHARED_MIN",
-    0.5,
-    "share of the requests",
-    CHOSEN,
-    "Levels are compared at the same queue depths, and at the same places, if this part of the slow requests has such on the other level ...",
-)
-AT_TIMES_KEPT_MIN = row(
-    "AT_TIMES_KEPT_MIN",
-    0.5,
-    "share of the change (log)",
-    CHOSEN,
-    "... and there this part of the change has to be left: else it is the depth, or the place, that takes longer.",
-)
-AT_TIMES_ORDER_MAX = row(
-    "AT_TIMES_ORDER_MAX",
-    0.2,
-    "share of the requests",
-    CHOSEN,
-    "On both levels about as many requests follow the one before them on the device: they differ by less than this.",
-)
 AT_TIMES_PLACES = row(
     "AT_TIMES_PLACES", 16, "places", CHOSEN, "Equal parts of the range of a device that was used."
+)
+
+# slow_part
+SLOW_PART_RATIO_MIN = row(
+    "SLOW_PART_RATIO_MIN",
+    4.0,
+    "times",
+    CHOSEN,
+    "A part of a device takes this many times as long as the rest: the begin and the end of a rotating disk differ by 2, fast and slow cells of flash by 3.",
+)
+SLOW_PART_ALONE_MIN = row(
+    "SLOW_PART_ALONE_MIN",
+    0.9,
+    "share of the requests",
+    CHOSEN,
+    "What was asked for once may be slow for what happens then: nothing does that is seen if this part of what was asked for meanwhile lies there.",
+)
+SLOW_PART_BELOW_MIN = row(
+    "SLOW_PART_BELOW_MIN",
+    0.5,
+    "share of the time",
+    CHOSEN,
+    "A loop device only passes on what the disk under it does if that is at work in this part of the time of the slow reads.",
+)
+SLOW_PART_ASKED = row(
+    "SLOW_PART_ASKED",
+    1000,
+    "reads",
+    CHOSEN,
+    "Of this many it is asked whether they are of files, or of the device itself.",
+)
+SLOW_PART_WRITTEN_MIN = row(
+    "SLOW_PART_WRITTEN_MIN",
+    0.5,
+    "share of the places",
+    CHOSEN,
+    "Of a device without a file system nobody knows where data are: the other places have some if this part of them was written in the recording.",
 )
 
 # slower_since

@@ -1696,3 +1696,73 @@ ACCOUNT_UNEXPLAINED_RATIO = row(
     CHOSEN,
     "What is in flight is the rate times the latency (Little); samples are rounded, so only a multiple of that is reported.",
 )
+
+# same_requests
+SAME_CELL_MIN = row(
+    "SAME_CELL_MIN",
+    20,
+    "requests",
+    CHOSEN,
+    "Requests of one kind and queue depth (or place) are compared if each level has this many.",
+)
+SAME_SHARED_MIN = row(
+    "SAME_SHARED_MIN",
+    0.5,
+    "share of the requests",
+    CHOSEN,
+    "Levels are compared at the same queue depths, and at the same places, if this part of the slow requests has such on the other level ...",
+)
+SAME_KEPT_MIN = row(
+    "SAME_KEPT_MIN",
+    0.5,
+    "share of the change (log)",
+    CHOSEN,
+    "... and there this part of the change has to be left: else it is the depth, or the place, that takes longer.",
+)
+SAME_ORDER_MAX = row(
+    "SAME_ORDER_MAX",
+    0.2,
+    "share of the requests",
+    CHOSEN,
+    "On both levels about as many requests follow the one before them on the device: they differ by less than this.",
+)
+
+# slow_places
+PART_PLACES = row(
+    "PART_PLACES",
+    64,
+    "places",
+    CHOSEN,
+    "Parts of what was read of a device, with as many reads in each, in which two levels are looked for, at most.",
+)
+PART_PLACES_MIN = row("PART_PLACES_MIN", 16, "places", CHOSEN, "Fewer show no two levels.")
+PART_READS_MIN = row("PART_READS_MIN", 16, "reads", CHOSEN, "A place has this many reads of one size.")
+PART_GAP_MIN = row(
+    "PART_GAP_MIN",
+    0.5,
+    "share of the change (log)",
+    CHOSEN,
+    "The levels are this far apart: between the fastest slow place, and the slowest of the others.",
+)
+PART_APART_MIN = row(
+    "PART_APART_MIN",
+    0.9,
+    "share of the reads",
+    CHOSEN,
+    "This part of the reads in slow places takes longer than 95 % of the others.",
+)
+PART_MOST = row(
+    "PART_MOST",
+    0.5,
+    "share of the places",
+    CHOSEN,
+    "Slow places are fewer than this: else it is the others that are fast (in a cache, or empty).",
+)
+PART_RUNS_MAX = row("PART_RUNS_MAX", 3, "pieces", CHOSEN, "Slow places lie together in as few pieces.")
+PART_TIME_P_MAX = row(
+    "PART_TIME_P_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "A slow part was met again if requests at another time, moved along that time, would hit it as well no more often than this.",
+)

@@ -44,7 +44,7 @@ def two_levels(log_time: Floats, *loads: Floats) -> TwoLevels | None:
     """
     known = np.isfinite(log_time)
     values = np.where(known, log_time, -np.inf)
-    middle = _middle(log_time[known])
+    middle = middle_of(log_time[known])
     if middle is None:
         return None
     high = values > middle
@@ -63,10 +63,10 @@ def two_levels(log_time: Floats, *loads: Floats) -> TwoLevels | None:
     if any(load[known & high].mean() > LEVEL_LOAD_MAX * load[known & ~high].mean() for load in loads):
         return None
     low_ratio, high_ratio = _interval(log_time, begin, end)
-    return TwoLevels(begin, end, high, float(np.exp(change)), low_ratio, high_ratio, _runs_p(high[known]))
+    return TwoLevels(begin, end, high, float(np.exp(change)), low_ratio, high_ratio, runs_p(high[known]))
 
 
-def _middle(values: Floats) -> float | None:
+def middle_of(values: Floats) -> float | None:
     """The value that divides them best into two groups, by the sum of squares between these (Otsu); None if there are too few, or all are equal."""
     ordered = np.sort(values)
     count = len(ordered)
@@ -94,7 +94,7 @@ def _interval(log_time: Floats, begin: Ints, end: Ints) -> tuple[float, float]:
     return bootstrap_log_ratio(lower, higher)
 
 
-def _runs_p(high: Bools, rounds: int = 4999) -> float:
+def runs_p(high: Bools, rounds: int = 4999) -> float:
     """How often blocks in any order have as few windows."""
     seen = _windows(high[None, :])[0]
     generator = np.random.default_rng(SEED)

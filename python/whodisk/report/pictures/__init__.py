@@ -53,6 +53,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "slow_host": (members.PICTURE,),
     "slow_member": (members.PICTURE,),
     "slow_member_sampled": (members.PICTURE,),
+    "slow_part": (moments.PICTURE,),
     "slow_requests": (moments.PICTURE,),
     "slower_at_times": (members.PICTURE, moments.PICTURE),
     "slower_since": (members.PICTURE, moments.PICTURE),
