@@ -1,7 +1,7 @@
 """The program whose limit is looked for: processes of one name, with all their threads.
 
 A thread may be called as it likes (`pool-1-thread-4`), and has one call at a time by nature: what it keeps in flight says nothing of its program.
-A process is called as its first thread is, by the name that it bore longest: a shell that becomes another program made its calls under its own name.
+A process is called as its first thread was while most of its calls were made: a shell that becomes another program made few of them under its own name.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _command(context: Context) -> str:
 
 
 def _names(context: Context, rows: list[Row]) -> dict[int, str]:
-    """Process -> what its first thread was called for the longest time; where that is not in the recording, the command, or its number."""
+    """Process -> what its first thread was called while most of its calls were made; where that is not in the recording, the command, or its number."""
     threads: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
         pid = _int(row["pid"])
@@ -82,7 +82,7 @@ def _names(context: Context, rows: list[Row]) -> dict[int, str]:
 
 
 def _borne(context: Context, pids: list[int]) -> dict[int, dict[str, int]]:
-    """Process -> the names of its first thread, and how long it bore each, from the first record of it to the end of the last, ns: in calls, in waits and between."""
+    """Process -> the names of its first thread, and how much time calls of all its threads took from the first record of each name to the end of the last, ns."""
     found: dict[int, dict[str, int]] = defaultdict(dict)
     if not pids:
         return found
@@ -90,10 +90,14 @@ def _borne(context: Context, pids: list[int]) -> dict[int, dict[str, int]]:
     seen = f"SELECT pid, comm, start_ns, start_ns + latency_ns AS end_ns FROM measured WHERE layer = '{context.layer}' AND {its}"
     if "waits" in context.case.columns:
         seen += f" UNION ALL SELECT pid, comm, start_ns, start_ns + duration_ns FROM waits WHERE {its}"
+    borne = f"SELECT pid, comm, min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM ({seen}) AS seen GROUP BY 1, 2"
     for row in context.case.rows(
-        f"SELECT pid, comm, max(end_ns) - min(start_ns) AS borne_ns FROM ({seen}) AS seen GROUP BY 1, 2"
+        f"""WITH borne AS ({borne}), several AS (SELECT * FROM borne QUALIFY count(*) OVER (PARTITION BY pid) > 1)
+SELECT pid, comm, 1 AS busy_ns FROM borne WHERE pid NOT IN (SELECT pid FROM several) UNION ALL
+SELECT s.pid, s.comm, coalesce(sum(m.latency_ns), 0) FROM several AS s LEFT JOIN (SELECT pid, start_ns, latency_ns FROM measured WHERE layer = '{context.layer}') AS m
+  ON m.pid = s.pid AND m.start_ns BETWEEN s.first_ns AND s.last_ns GROUP BY 1, 2"""
     ):
-        found[_int(row["pid"])][str(row["comm"])] = _int(row["borne_ns"])
+        found[_int(row["pid"])][str(row["comm"])] = _int(row["busy_ns"])
     return found
 
 
