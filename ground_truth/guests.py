@@ -16,6 +16,31 @@ JUDGED = "reader"
 JUDGED_PID, OTHER_PID = 101, 102
 
 
+def _requests(
+    comm: Numbers,
+    start: Numbers,
+    latency: Numbers,
+    device: str,
+    place: Numbers,
+    size: Numbers,
+    other_pid: int,
+) -> dict[str, Numbers]:
+    """Requests of the judged program and the other one, which pass all of their time inside the device."""
+    mine = comm == JUDGED
+    return {
+        "op_id": BLOCK_ID_BASE + np.arange(len(start)),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device_ns": latency,
+        "comm": comm,
+        "offset_bytes": place,
+        "size_bytes": size,
+        "device": [device] * len(start),
+        "pid": np.where(mine, JUDGED_PID, other_pid),
+        "tid": np.where(mine, 101, 102),
+    }
+
+
 def _write(
     path: Path,
     comm: Numbers,
@@ -28,21 +53,10 @@ def _write(
     other_pid: int = OTHER_PID,
 ) -> Path:
     """Every request of the judged program is one operation; requests may come in any order."""
-    count, mine = len(start), comm == JUDGED
-    block = {
-        "op_id": BLOCK_ID_BASE + np.arange(count),
-        "start_ns": start,
-        "latency_ns": latency,
-        "device_ns": latency,
-        "comm": comm,
-        "offset_bytes": place,
-        "size_bytes": size,
-        "device": [device] * count,
-        "pid": np.where(mine, JUDGED_PID, other_pid),
-        "tid": np.where(mine, 101, 102),
-    }
+    mine = comm == JUDGED
+    block = _requests(comm, start, latency, device, place, size, other_pid)
     app = {
-        "op_id": APP_ID_BASE + np.arange(count)[mine],
+        "op_id": APP_ID_BASE + np.arange(len(start))[mine],
         "start_ns": start[mine] - 1_000,
         "latency_ns": latency[mine] + 2_000,
         "fs_ns": np.full(mine.sum(), 1_000),
@@ -174,24 +188,14 @@ def slow_while_busy(seed: int, path: Path) -> Path:
 def _one_size(path: Path, rows: list[tuple[str, int, int]], rng: Any, each: int) -> Path:
     """Writes of 4 KiB: program, begin and latency, ns; `each` of the judged one, which come one at a time, make one of its operations."""
     comm, start, latency = (np.array(column) for column in zip(*rows, strict=True))
-    count, mine = len(rows), np.flatnonzero(comm == JUDGED)
+    mine = np.flatnonzero(comm == JUDGED)
     mine = mine[: len(mine) // each * each]
     operation = np.arange(len(mine)) // each
     begin = start[mine[::each]] - 1_000
     took = start[mine[each - 1 :: each]] + latency[mine[each - 1 :: each]] + 1_000 - begin
     inside = np.bincount(operation, latency[mine]).astype(np.int64)
-    block = {
-        "op_id": BLOCK_ID_BASE + np.arange(count),
-        "start_ns": start,
-        "latency_ns": latency,
-        "device_ns": latency,
-        "comm": comm,
-        "offset_bytes": rng.integers(0, 1 << 24, count) * 4096,
-        "size_bytes": np.full(count, 4096),
-        "device": ["nvme0n1"] * count,
-        "pid": np.where(comm == JUDGED, JUDGED_PID, OTHER_PID),
-        "tid": np.where(comm == JUDGED, 101, 102),
-    }
+    place = rng.integers(0, 1 << 24, len(rows)) * 4096
+    block = _requests(comm, start, latency, "nvme0n1", place, np.full(len(rows), 4096), OTHER_PID)
     operations = len(begin)
     app = {
         "op_id": APP_ID_BASE + np.arange(operations),

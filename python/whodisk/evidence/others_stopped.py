@@ -10,7 +10,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.outside_calls import slept_outside_sql
 from whodisk.evidence.process_stops import united
 from whodisk.evidence.time_lost import NONE_HELD, Rows, held_rows
-from whodisk.statistics.stats import Ints, overlap
+from whodisk.statistics.stats import Ints, common, overlap
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,12 @@ def slept_meanwhile(context: Context, tids: list[int], stops: Stops) -> Rows:
     found: list[tuple[int, int, int]] = []
     for tid in sorted(set(slept[0].tolist()) & set(processes)):
         begin, end = slept[1][slept[0] == tid], slept[2][slept[0] == tid]
-        pieces = _both((begin, end), stops.of([processes[tid]], others=True))
+        pieces = common((begin, end), stops.of([processes[tid]], others=True))
         own_ns = overlap(*pieces, *stops.of([processes[tid]]))
         free = 2 * own_ns < pieces[1] - pieces[0]
-        found += [
-            (tid, low, high)
-            for low, high in zip(pieces[0][free].tolist(), pieces[1][free].tolist(), strict=True)
-        ]
+        low, high = (edges[free].astype(np.int64).tolist() for edges in pieces)
+        found += [(tid, *piece) for piece in zip(low, high, strict=True)]
     if not found:
         return NONE_HELD
-    tid, low, high = np.array(sorted(found, key=lambda piece: piece[1:]), np.int64).T
-    return tid, low, high
-
-
-def _both(sleeps: tuple[Ints, Ints], stops: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Where intervals of two lists overlap; those of either are in order and apart."""
-    low: list[int] = []
-    high: list[int] = []
-    first = np.searchsorted(sleeps[1], stops[0], side="right")
-    last = np.searchsorted(sleeps[0], stops[1], side="left")
-    for at in range(len(stops[0])):
-        mine = slice(int(first[at]), int(last[at]))
-        low += np.maximum(sleeps[0][mine], stops[0][at]).tolist()
-        high += np.minimum(sleeps[1][mine], stops[1][at]).tolist()
-    return np.array(low, np.int64), np.array(high, np.int64)
+    tids_of, begins, ends = np.array(sorted(found, key=lambda piece: piece[1:]), np.int64).T
+    return tids_of, begins, ends

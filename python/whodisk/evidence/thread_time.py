@@ -24,7 +24,7 @@ from whodisk.evidence.thresholds import (
     THREAD_OPERATIONS_MIN,
     THREADS_MAX,
 )
-from whodisk.statistics.stats import Bools, Floats, Ints, overlap
+from whodisk.statistics.stats import Bools, Floats, Ints, common, overlap
 from whodisk.types import Cell
 
 #: Flag of operations that somebody waits for; of a system call: it returns only when its data are durable (case-format, Flags).
@@ -242,7 +242,7 @@ class _Sums:
             self.parts[IN_FLIGHT] += flying
             self.parts[ASLEEP] += _length(free) - flying
             return
-        sleeps = _common(free, waits.asleep)
+        sleeps = common(free, waits.asleep)
         slept, without = _length(sleeps), float(overlap(*free, *waits.ready).sum())
         slept_flying = float(overlap(*sleeps, *flown).sum())
         outside = overlap(*waits.asleep, *free)
@@ -346,24 +346,6 @@ def _free(begin: Floats, end: Floats, low: float, high: float) -> tuple[Floats, 
     begins = np.append(begin, high)
     keep = begins > ends
     return ends[keep], begins[keep]
-
-
-def _common(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """The times that lie in an interval of each of the two."""
-    points = np.concatenate([*first, *second])
-    order = np.argsort(points, kind="stable")
-    inside = np.ones(max(0, len(points) - 1), np.bool_)
-    for mine in (True, False):
-        steps = np.concatenate(
-            [
-                np.full(len(low), sign) * (its == mine)
-                for low, its in ((first[0], True), (second[0], False))
-                for sign in (1, -1)
-            ]
-        )
-        inside &= np.cumsum(steps[order])[:-1] > 0
-    points = points[order]
-    return points[:-1][inside], points[1:][inside]
 
 
 def _waits(context: Context, tids: list[int]) -> dict[int, _Waits]:

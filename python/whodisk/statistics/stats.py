@@ -316,6 +316,26 @@ def disjoint(low_ns: Ints | Floats, high_ns: Ints | Floats) -> tuple[Floats, Flo
     return lows, highs
 
 
+def common(
+    first: tuple[Ints | Floats, Ints | Floats], second: tuple[Ints | Floats, Ints | Floats]
+) -> tuple[Floats, Floats]:
+    """The times that lie in an interval of each of the two."""
+    points = np.concatenate([*first, *second])
+    order = np.argsort(points, kind="stable")
+    inside = np.ones(max(0, len(points) - 1), np.bool_)
+    for mine in (True, False):
+        steps = np.concatenate(
+            [
+                np.full(len(low), sign) * (its == mine)
+                for low, its in ((first[0], True), (second[0], False))
+                for sign in (1, -1)
+            ]
+        )
+        inside &= np.cumsum(steps[order])[:-1] > 0
+    points = np.asarray(points[order], np.float64)
+    return points[:-1][inside], points[1:][inside]
+
+
 def extents(number: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
     """When the first interval of each group begins, and when its last one ends; groups are numbered 0, 1, ... without gaps."""
     groups = int(number.max()) + 1 if len(number) else 0
