@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ground_truth import volumes
+from ground_truth import crowds, volumes
 from whodisk.evidence.context import Context
 from whodisk.evidence.held_in_volumes import held_in_volumes
 from whodisk.evidence.slow_operations import find_slow, none_of
@@ -124,3 +124,11 @@ def test_the_member_that_an_array_waits_for_alone_is_told(tmp_path: Path, seed: 
 def test_members_that_are_late_alike_are_not_told_apart(tmp_path: Path, seed: int) -> None:
     found = _time_in(volumes.parity(seed, tmp_path / "case", slow="all"))
     assert found.last is None and found.held_by == "md0", found.last
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_member_that_held_the_longest_is_named_however_few_they_are(tmp_path: Path, seed: int) -> None:
+    """The program's reads name no device, and their requests one made of others: links lead to the drive that had them."""
+    first = solve(crowds.stuck_member(seed, tmp_path / "case")).findings[0]
+    assert (first.culprit.name, first.culprit.because_of) == ("device", "device:nvme2n1"), first.claim
+    assert "device stage of nvme2n1" in first.claim

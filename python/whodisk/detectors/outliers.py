@@ -14,10 +14,11 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.behind_own import queued_behind_own
+from whodisk.detectors.blamed_device import longest_sql
 from whodisk.detectors.late_workers import late_workers
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.slow_groups import ADVICE, INSIDE_VOLUME, NOT_VOLUME, SUSPENDED
-from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
+from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX, BLAMED_DEVICE_MOSTLY
 from whodisk.detectors.written_before import written_before, written_for_another
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
@@ -33,6 +34,7 @@ from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_names
+from whodisk.machine.volumes import volumes_of
 from whodisk.machine.wakers import Holder, other_program_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools
@@ -94,7 +96,7 @@ def run(context: Context) -> Result:
         # The layer of requests reports a request that nobody waited for.
         there = context if layer == context.layer else replace(context, layer=layer)
         fired = [(found, episode, cause) for found, episode, cause in context.fired if found.layer == layer]
-        for group in _in_order(fired):
+        for group in _in_order(there, fired):
             asked = Asked("trigger", fired[0][0].fired.trigger)
             candidate = _candidate(there, group, asked)
             if layer != context.layer:
@@ -106,11 +108,11 @@ def run(context: Context) -> Result:
         if explained_singly(context, limit):
             beyond = find_beyond(context.case, context.survey, limit.op, limit.bound)
             beyond = [episode for episode in beyond if told.isdisjoint(episode.op_ids)]
-            for group in grouped(held_by(context.case, context.survey, beyond))[:BEYOND_GROUPS_MAX]:
+            for group in _groups(context, held_by(context.case, context.survey, beyond))[:BEYOND_GROUPS_MAX]:
                 result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
-    for group in grouped(_with_own_work(context, apart)):
+    for group in _groups(context, _with_own_work(context, apart)):
         why = _accuses_nobody(context, group)
         if why is None:
             result.candidates.append(_candidate(context, group, None))
@@ -234,15 +236,46 @@ def _by_recorder(context: Context, group: Group) -> bool:
     return group.cause.state == "runnable" and is_recorder(context.case, group.cause.who)
 
 
-def _in_order(fired: list[tuple[Found, Episode, Cause]]) -> list[Group]:
+def _in_order(context: Context, fired: list[tuple[Found, Episode, Cause]]) -> list[Group]:
     """What fired by cause, the cause of what fired first in front."""
     every = list({id(episode): (episode, cause) for _, episode, cause in fired}.values())
-    first = fired[0][1]
-    return sorted(grouped(every), key=lambda group: first not in group.episodes)
+    first = fired[0][1].op_ids
+    return sorted(_groups(context, every), key=lambda group: all(e.op_ids != first for e in group.episodes))
 
 
 def _ids(group: Group) -> set[int]:
     return {op_id for episode in group.episodes for op_id in episode.op_ids}
+
+
+def _groups(context: Context, chosen: list[tuple[Episode, Cause]]) -> list[Group]:
+    """Episodes by stage, device and cause; what cost most first."""
+    return grouped(_on_their_devices(context, chosen))
+
+
+def _on_their_devices(context: Context, chosen: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
+    """The same; episodes below the program that name no device, or one made of others, with the device that had the longest request of each of their operations.
+
+    That request has to have been there for most of what was lost: else it was held on its way to the device.
+    """
+    if "block" not in context.surveys or "links" not in context.case.columns:
+        return chosen
+    volumes = volumes_of(context.case)
+    open_ = [e for e, _ in chosen if e.stage in BELOW and (not e.device or e.device in volumes)]
+    ids = np.unique(np.array([op_id for e in open_ for op_id in e.op_ids], np.int64))
+    if not len(ids):
+        return chosen
+    longest = context.case.arrays(longest_sql(ids))
+    took_ns = {
+        int(op_id): (str(device), int(ns))
+        for op_id, device, ns in zip(longest["op_id"], longest["device"], longest["latency_ns"], strict=True)
+    }
+    named = {}
+    for episode in open_:
+        served = [took_ns.get(op_id, ("", 0)) for op_id in episode.op_ids]
+        lost_ns = BLAMED_DEVICE_MOSTLY * episode.stage_excess_ns
+        if len({device for device, _ in served}) == 1 and served[0][0] and served[0][1] >= lost_ns:
+            named[id(episode)] = served[0][0]
+    return [(replace(e, device=named.get(id(e), e.device)), cause) for e, cause in chosen]
 
 
 def grouped(chosen: list[tuple[Episode, Cause]]) -> list[Group]:

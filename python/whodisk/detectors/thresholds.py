@@ -116,7 +116,7 @@ BLAMED_DEVICE_MOSTLY = row(
     0.9,
     "share",
     CHOSEN,
-    "A device is named only if this part of the episodes is its own.",
+    "A device is named only if this part of the episodes, or of what an episode lost, is its own.",
 )
 OWNER_EPISODES_MIN = row(
     "OWNER_EPISODES_MIN",
