@@ -242,3 +242,37 @@ def test_how_it_ended_is_told_without_a_verdict_too(tmp_path: Path) -> None:
     verdict = solve(write_case(tmp_path / "case", app=calls, meta=meta))
     assert verdict.status == "insufficient"
     assert any("ended by SIGSEGV" in line.plain for line in brief.lines(verdict, 100))
+
+
+@pytest.mark.parametrize(
+    ("counted", "said"),
+    [
+        ((0, 0), "The command was ended by SIGKILL (signal 9)."),
+        (
+            (0, 2),
+            "The command was ended by SIGKILL (signal 9). The kernel killed 2 processes meanwhile because memory had run out, of the machine or of a control group "
+            "(`dmesg | grep -i oom` names them).",
+        ),
+    ],
+)
+def test_whether_memory_ran_out_is_told_where_the_kernel_counted(
+    tmp_path: Path, counted: tuple[int, int], said: str
+) -> None:
+    """The counter's growth, as rates between the looks at it."""
+    series = [
+        {
+            "time_ns": second * 1_000_000_000,
+            "kind": "host",
+            "subject": "host",
+            "metric": "memory_kills_per_s",
+            "value": float(killed),
+        }
+        for second, killed in enumerate(counted, start=1)
+    ]
+    meta = {"command": ["db"], "command_status": "signal 9"}
+    verdict = solve(write_case(tmp_path / "case", app=writes(0, 0), tables={"series": series}, meta=meta))
+    assert verdict.ended == said
+
+
+def test_want_of_memory_is_told_where_the_command_ended_well() -> None:
+    assert "killed 1 process meanwhile" in ended_said({"command_status": "exit 0", "command": ["db"]}, 1)

@@ -12,7 +12,7 @@ from ground_truth.cases import fixed_rate
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from tests.unit.test_costs import context_of
 from whodisk.evidence.context import Context
-from whodisk.evidence.replay import replayed, replayed_without_stops
+from whodisk.evidence.replay import Replay, replayed, replayed_without_stops
 from whodisk.evidence.slow_operations import empty_slow_set
 from whodisk.evidence.survey import survey_layer
 from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
@@ -148,3 +148,15 @@ def test_without_a_loss_nothing_changes(tmp_path: Path) -> None:
     with Case(path) as case:
         replay = replayed(context_of(case), NOTHING_SQL)
     assert replay is not None and len(replay.lost_ns) and not replay.lost_ns.any()
+
+
+def test_a_backlog_that_lasts_is_many_events_and_not_one() -> None:
+    """Thirty operations that overlap each other all the time, behind three events: each lost what it did to the last one before its end."""
+    start_ns = np.arange(30) * 1_000
+    latency_ns = np.full(30, 5_000)
+    replay = Replay(start_ns, latency_ns, np.repeat([100.0, 0.0, 300.0], 10))
+    assert len(replay.lost_per_episode_ns) <= 2
+    begin_ns = np.array([500, 12_500, 22_500])
+    behind = replay.lost_per_event_ns(begin_ns)
+    assert behind.sum() == replay.lost_ns.sum()
+    assert list(behind) == [800.0, 200.0, 3000.0]

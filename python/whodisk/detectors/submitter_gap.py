@@ -251,7 +251,8 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
     behind = behind_low = 0.0
     if stops.replay is not None:
         p99_ns, p99_without_ns = stops.replay.p99_ns, stops.replay.p99_without_ns
-        late = stops.replay.lost_per_episode_ns / max(1.0, context.survey.latency_ns)
+        since, _ = extents(numbers, stops.start_ns, stops.start_ns + stops.duration_ns)
+        late = stops.replay.lost_per_event_ns(np.sort(since)) / max(1.0, context.survey.latency_ns)
         behind, (behind_low, _) = float(late.sum()), bootstrap_sum(late)
     worse = p99_ns / max(1.0, p99_without_ns)
     shares = _shares(context, waits.explained, stops.share_of_time)

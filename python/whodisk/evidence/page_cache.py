@@ -71,7 +71,7 @@ def page_cache(context: Context) -> PageCache | None:
     names = ", ".join(f"'{name}'" for name in (*_COUNTED.values(), _FREE))
     samples = context.case.rows(
         f"""SELECT metric, time_ns, value,
-  {_grown_sql("metric")} AS grown
+  {grown_sql("metric")} AS grown
 FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000} ORDER BY time_ns"""
     )
     free = [float(row["value"] or 0) for row in samples if row["metric"] == _FREE]
@@ -103,7 +103,7 @@ FROM series WHERE kind = 'host' AND metric IN ({names}) AND time_ns >= {survey.b
     )
 
 
-def _grown_sql(series: str) -> str:
+def grown_sql(series: str) -> str:
     """By how much a counter has grown since the sample before, of rows that hold its rate; the first sample tells of a second."""
     return f"value * (time_ns - coalesce(lag(time_ns) OVER (PARTITION BY {series} ORDER BY time_ns), time_ns - 1000000000)) / 1e9"
 
@@ -116,7 +116,7 @@ def _group_at_its_limit(context: Context) -> Group | None:
     survey = context.survey
     groups = context.case.rows(
         f"""WITH sampled AS (SELECT kind, subject, metric, time_ns, CASE WHEN metric = 'refaulted_file_bytes_per_s'
-    THEN {_grown_sql("kind, subject, metric")} ELSE value END AS value
+    THEN {grown_sql("kind, subject, metric")} ELSE value END AS value
   FROM series WHERE kind IN ('cgroup', 'host') AND metric IN ('memory_limit_bytes', 'memory_used_bytes', 'refaulted_file_bytes_per_s')
     AND time_ns >= {survey.begin_ns} AND time_ns <= {survey.end_ns + 1_000_000_000}),
 of_groups AS (SELECT subject, min(value) FILTER (metric = 'memory_limit_bytes') AS most, max(value) FILTER (metric = 'memory_used_bytes') AS used,

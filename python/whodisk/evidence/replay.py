@@ -51,6 +51,15 @@ class Replay:
         numbers = episodes(self.start_ns[hit], (self.start_ns + self.latency_ns)[hit])
         return np.asarray(np.bincount(numbers, self.lost_ns[hit]), np.float64)
 
+    def lost_per_event_ns(self, begin_ns: Ints) -> Floats:
+        """What was lost to each of several events, given when they began, in order: an operation to the last one before its end.
+
+        Where a backlog lasts from one event to the next, all that was lost is one episode, and many events.
+        """
+        hit = np.flatnonzero(self.lost_ns > 0)
+        last = np.searchsorted(begin_ns, (self.start_ns + self.latency_ns)[hit]) - 1
+        return np.bincount(np.maximum(last, 0), self.lost_ns[hit], len(begin_ns)).astype(np.float64)
+
 
 def _p99(values: Floats) -> float:
     return upper_quantile(np.sort(values)[::-1], len(values), 0.01)

@@ -1,16 +1,46 @@
-"""How a recorded command ended, where that is not as it should."""
+"""How a recorded command ended, where that is not as it should, and whether memory ran out."""
 
 from __future__ import annotations
 
 import signal
 from typing import Any
 
+from whodisk import words
+from whodisk.evidence.page_cache import grown_sql
+from whodisk.reading.views import Case
+
 #: The exit status of timeout(1) where it stopped its command.
 TIME_IS_OVER = 124
 
 
-def ended_said(meta: dict[str, Any]) -> str:
-    """A sentence, by case.json; empty where it ended with exit 0, where nobody knows, and where whoever recorded it stopped it."""
+def killed_for_memory(case: Case) -> int | None:
+    """How many processes the kernel killed for want of memory, of the machine or of a control group, while this was recorded (`oom_kill` of
+    /proc/vmstat, mm/oom_kill.c); None where nobody counted."""
+    if "series" not in case.columns:
+        return None
+    row = case.rows(
+        f"""SELECT count(*) AS looks, sum(grown) AS killed FROM (SELECT {grown_sql("subject")} AS grown FROM series
+WHERE kind = 'host' AND metric = 'memory_kills_per_s')"""
+    )[0]
+    return round(float(row["killed"] or 0)) if row["looks"] else None
+
+
+def ended_said(meta: dict[str, Any], killed: int | None = None) -> str:
+    """A sentence or two, by case.json and how many processes were killed for want of memory (None: nobody knows); empty where the command ended with exit 0, where nobody
+    knows, and where whoever recorded it stopped it, unless memory ran out."""
+    return " ".join(filter(None, (_ended(meta, killed), _killed_said(killed))))
+
+
+def _killed_said(killed: int | None) -> str:
+    if not killed:
+        return ""
+    return (
+        f"The kernel killed {words.things(killed, 'process', 'processes')} meanwhile because memory had run out, of the machine or of a control group "
+        "(`dmesg | grep -i oom` names them)."
+    )
+
+
+def _ended(meta: dict[str, Any], killed: int | None) -> str:
     status = str(meta.get("command_status") or "")
     kind, _, number = status.partition(" ")
     command = [str(part) for part in meta.get("command") or []]
@@ -27,7 +57,7 @@ def ended_said(meta: dict[str, Any]) -> str:
         name = f"signal {number}"
     killer = (
         " The kernel sends it when memory runs out (`dmesg | grep -i oom`)."
-        if int(number) == signal.SIGKILL
+        if int(number) == signal.SIGKILL and killed is None
         else ""
     )
     return f"The command was ended by {name}.{killer}"

@@ -38,7 +38,7 @@ from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
-from whodisk.verdict.ended import ended_said
+from whodisk.verdict.ended import ended_said, killed_for_memory
 from whodisk.verdict.failures import Failures, failures_of, turned_by_errors
 from whodisk.verdict.few_operations import few_said
 from whodisk.verdict.slow_only import slow_ones, slow_only
@@ -68,7 +68,7 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
         else:
             with Case(against) as other:
                 verdict = _solve(opened, limits, other, coming)
-        verdict = _with_end(verdict, ended_said(opened.meta))
+        verdict = _with_end(verdict, ended_said(opened.meta, killed_for_memory(opened)))
         return dataclasses.replace(verdict, began=opened.began, zero_of_day_ns=opened.zero_of_day_ns)
 
 

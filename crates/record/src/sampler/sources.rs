@@ -61,7 +61,7 @@ pub fn all(command_pid: Option<u32>) -> Vec<Source> {
         source("/proc/pressure/cpu", "CPU pressure (PSI)", read_pressure),
         source(
             "/proc/vmstat",
-            "what the page cache gave up, and had to read again",
+            "what the page cache gave up, and had to read again, and whom want of memory killed",
             read_vmstat,
         ),
     ];
@@ -217,8 +217,8 @@ fn read_vmstat(path: &Path) -> Vec<Reading> {
     vmstat(&text(path))
 }
 
-/// Pages of files that the kernel evicted, for whatever group, those that were read again after that, and how often somebody told it to drop its
-/// page cache; and memory that nobody uses.
+/// Pages of files that the kernel evicted, for whatever group, those that were read again after that, how often somebody told it to drop its
+/// page cache, and how many processes it killed for want of memory, of the machine or of a group; and memory that nobody uses.
 fn vmstat(text: &str) -> Vec<Reading> {
     let counter = |metric, value, scale| Reading::counter(SubjectKind::Host, "host", metric, value, scale);
     let reading = |line: &str| {
@@ -228,6 +228,7 @@ fn vmstat(text: &str) -> Vec<Reading> {
             "pgsteal_file" => Some(counter("evicted_file_bytes_per_s", value, PAGE_BYTES)),
             "workingset_refault_file" => Some(counter("refaulted_file_bytes_per_s", value, PAGE_BYTES)),
             "drop_pagecache" => Some(counter("page_cache_drops_per_s", value, 1.0)),
+            "oom_kill" => Some(counter("memory_kills_per_s", value, 1.0)),
             "nr_free_pages" => Some(Reading {
                 counter: false,
                 ..counter("free_memory_bytes", value * PAGE_BYTES, 1.0)
@@ -343,14 +344,15 @@ mod tests {
 
     #[test]
     fn the_page_cache_has_counters_of_its_own() {
-        let text = "nr_free_pages 5\nworkingset_refault_anon 3\nworkingset_refault_file 10\npgsteal_file 20\ndrop_pagecache 2\nnonsense\n";
+        let text = "nr_free_pages 5\nworkingset_refault_anon 3\nworkingset_refault_file 10\npgsteal_file 20\ndrop_pagecache 2\noom_kill 3\nnonsense\n";
         let readings = vmstat(text);
         assert_eq!(value(&readings, "host", "refaulted_file_bytes_per_s"), 40_960.0);
         assert_eq!(value(&readings, "host", "evicted_file_bytes_per_s"), 81_920.0);
         assert_eq!(value(&readings, "host", "page_cache_drops_per_s"), 2.0);
+        assert_eq!(value(&readings, "host", "memory_kills_per_s"), 3.0);
         assert_eq!(value(&readings, "host", "free_memory_bytes"), 20_480.0);
         assert_eq!(readings.iter().filter(|reading| !reading.counter).count(), 1);
-        assert_eq!(readings.len(), 4);
+        assert_eq!(readings.len(), 5);
     }
 
     #[test]
