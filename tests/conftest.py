@@ -14,13 +14,30 @@ settings.load_profile("whodisk")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Recordings that computing tests may disturb go one by one, and once more if they fail (decision 0193)."""
+    """Recordings that computing tests may disturb go one by one, and once more if they fail (decision 0193). Of a test that is made for several seeds `make test` has the
+    first, and `make test-long` the others (decision 0379)."""
     # A machine that boots keeps one CPU busy for a minute: not the last minute, while the other waits.
     items.sort(key=lambda item: item.get_closest_marker("vm") is None)
+    seeded: set[str] = set()
     for item in items:
+        if (of := _without_seed(item)) is not None:
+            if of in seeded:
+                item.add_marker(pytest.mark.slow)
+            seeded.add(of)
         if item.get_closest_marker("beside") is not None:
             item.add_marker(pytest.mark.xdist_group("recordings"))
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _without_seed(item: pytest.Item) -> str | None:
+    """What a test and its other parameters are called; None if it has no seed."""
+    parameters = (
+        item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    )
+    if "seed" not in parameters:
+        return None
+    others = {name: str(value) for name, value in sorted(parameters.items()) if name != "seed"}
+    return f"{item.nodeid.split('[', 1)[0]} {others}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
