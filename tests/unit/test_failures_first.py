@@ -250,8 +250,8 @@ def test_how_it_ended_is_told_without_a_verdict_too(tmp_path: Path) -> None:
         ((0, 0), "The command was ended by SIGKILL (signal 9)."),
         (
             (0, 2),
-            "The command was ended by SIGKILL (signal 9). The kernel killed 2 processes meanwhile because memory had run out, of the machine or of a control group "
-            "(`dmesg | grep -i oom` names them).",
+            "The command was ended by SIGKILL (signal 9). Memory ran out, of the machine or of a control group: the kernel killed 2 processes meanwhile "
+            "(`dmesg | grep -i oom` says which).",
         ),
     ],
 )

@@ -35,8 +35,8 @@ def _killed_said(killed: int | None) -> str:
     if not killed:
         return ""
     return (
-        f"The kernel killed {words.things(killed, 'process', 'processes')} meanwhile because memory had run out, of the machine or of a control group "
-        "(`dmesg | grep -i oom` names them)."
+        f"Memory ran out, of the machine or of a control group: the kernel killed {words.things(killed, 'process', 'processes')} meanwhile "
+        "(`dmesg | grep -i oom` says which)."
     )
 
 
