@@ -42,6 +42,15 @@ binary-all: prerequisites
 build-all: binary-all venv-test
 	@scripts/install.sh $(AGENT)
 
+# The same without the examples that benchmarks run.
+TEST_TARGETS := --lib --bins --tests
+.PHONY: binary-test build-test
+binary-test: prerequisites
+	env -u MAKEFLAGS cargo build --release --workspace $(TEST_TARGETS) --example rec
+
+build-test: binary-test venv-test
+	@scripts/install.sh $(AGENT)
+
 # What whodisk itself needs; what its tests and linters need comes on top, and on top of that the peers of benchmarks. Modules are compiled when
 # something imports them.
 .PHONY: venv venv-test venv-bench
@@ -80,12 +89,12 @@ ycsb: packages-accuracy venv-test
 .PHONY: test
 test: ## all tests; prints what was skipped and why
 	@# Packages come over the network while the CPUs compile.
-	@$(MAKE) --no-print-directory --jobs 2 packages-test build-all
+	@$(MAKE) --no-print-directory --jobs 2 packages-test build-test
 	@# All parts run, whatever the others find. Tests that only compute share the CPUs, with some that record; the others that do go one by one.
 	@# A test of a live kernel that failed runs once more, and is named at the end (decision 0193).
 	export WHODISK_SKIPS=$(CURDIR)/target/skips.tsv WHODISK_RETRIES=$(CURDIR)/target/retries.tsv; \
 	rm -f "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; failed=0; \
-	cargo test --release --workspace --no-fail-fast || failed=1; \
+	cargo test --release --workspace $(TEST_TARGETS) --no-fail-fast || failed=1; \
 	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(beside or not (root or alone)) and not (vm or slow)' || failed=1; \
 	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (beside or vm or slow)' || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \

@@ -37,8 +37,9 @@ def freeze(folder: Path, done: threading.Event) -> None:
         subprocess.run(["fsfreeze", "--unfreeze", folder], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.root
-@pytest.mark.parametrize("kind", ["ext4", pytest.param("xfs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_writers_wait_while_their_file_system_is_frozen(whodisk: Run, work: Path, kind: str) -> None:
     path, done = work / "a.case", threading.Event()
     try:

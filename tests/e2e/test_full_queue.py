@@ -26,8 +26,9 @@ threads = [threading.Thread(target=read, args=(number,)) for number in range(16)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.root
-@pytest.mark.parametrize(("places", "named"), [(4, True), pytest.param(256, False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("places", "named"), [(4, True), (256, False)])
 def test_a_queue_with_few_places_is_named(whodisk: Run, work: Path, places: int, named: bool) -> None:
     try:
         with slowdisk(seed=3, latency="2ms") as device:

@@ -25,10 +25,9 @@ while time.monotonic() < until:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.root
-@pytest.mark.parametrize(
-    ("limit_mib", "is_short"), [(90, True), pytest.param(400, False, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("limit_mib", "is_short"), [(90, True), (400, False)])
 def test_memory_is_short_where_it_is(whodisk: Run, work: Path, limit_mib: int, is_short: bool) -> None:
     try:
         with (

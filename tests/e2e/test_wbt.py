@@ -11,10 +11,11 @@ from tests.e2e.conftest import Run
 from whodisk.reading.views import WBT, Case
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.parametrize(
     "latency_us",
-    [pytest.param(2000, id="on"), pytest.param(0, id="off", marks=pytest.mark.slow)],
+    [pytest.param(2000, id="on"), pytest.param(0, id="off")],
 )
 def test_a_writer_that_is_held_back_is_told(whodisk: Run, work: Path, latency_us: int) -> None:
     path = work / "a.case"
