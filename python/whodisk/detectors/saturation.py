@@ -44,6 +44,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program, main_program
+from whodisk.evidence.offered import done_per_s
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import DURABLE, OTHERS, WRITES, ThreadTime, thread_time
 from whodisk.machine.below_loop import always_below_loop
@@ -151,7 +152,7 @@ def _little(load: Load, depth: float) -> str:
 
 
 def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> None:
-    achieved = load.throughput / rate
+    done = done_per_s(context.case, context.survey)
     if context.keeps_rate:
         result.limit = f"the workload offers {words.rate(rate)} operations per second and gets them all"
         part = _turns(context)
@@ -164,8 +165,8 @@ def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> No
         return
     reason = _little(load, load.depth) if load.depth else "the reason is not visible in this case"
     result.limit = (
-        f"offered {words.rate(rate)} operations per second, achieved {words.rate(load.throughput)} "
-        f"({words.percent(achieved)}): {reason}"
+        f"offered {words.rate(rate)} operations per second, achieved {words.rate(done)} "
+        f"({words.percent(done / rate)}): {reason}"
     )
     result.limited = True
 

@@ -16,6 +16,7 @@ from whodisk.evidence.fired import Found, find_fired
 from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.missed import ordinary_read_ns, that_missed
 from whodisk.evidence.more_work import More, more_work
+from whodisk.evidence.offered import keeps_rate
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.sampled_series import Sampled, compare_series
@@ -96,7 +97,7 @@ class Context:
     def keeps_rate(self) -> bool:
         """Whether operations are due at times of their own, and are done as often: then nothing that delays them costs
         throughput."""
-        return self.survey.keeps(self.case.offered_per_s)
+        return keeps_rate(self.case, self.survey)
 
     @cached_property
     def threads_ns(self) -> float:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from whodisk.evidence.thresholds import (
     DRAWN_OPERATIONS,
-    RATE_ACHIEVED,
     SURVEY_BLOCKS,
     THINNED_OPERATIONS_MAX,
     TRUSTED_BLOCKS,
@@ -144,11 +143,6 @@ class Survey:
     def span_ns(self) -> int:
         """Length of the measured window."""
         return max(1, self.end_ns - self.begin_ns)
-
-    def keeps(self, rate_per_s: float | None) -> bool:
-        """Whether as many operations were done as a workload of a fixed rate asked for; False where there is none."""
-        weight = sum(stratum.weight for stratum in self.strata)
-        return rate_per_s is not None and weight / (self.span_ns / 1e9) >= RATE_ACHIEVED * rate_per_s
 
     def time_bin_sql(self, bins: int, moment: str = "start_ns") -> str:
         """Expression: in which of `bins` equal parts of the window a row begins (or another moment of it lies), 0 to bins - 1."""

@@ -21,6 +21,7 @@ from whodisk.evidence.cpu_names import name_holders
 from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
+from whodisk.evidence.offered import keeps_rate
 from whodisk.evidence.outside_calls import OutsideCalls, outside_calls
 from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account, worst_sample
@@ -140,7 +141,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     expectations = [_expected(limit, surveys[layer], untimed) for limit in limits]
     backlog = _backlog(case, surveys[layer])
     # Where the rate is kept, what waited behind slow operations is part of what these cost: only where nothing stands out of that, the waits are left out.
-    late = surveys[layer].keeps(case.offered_per_s)
+    late = keeps_rate(case, surveys[layer])
     if backlog and not late:
         case.count_from_submit()
         surveys[layer] = survey_layer(case, layer)
@@ -358,7 +359,7 @@ FROM measured WHERE layer = 'app' AND app_ns IS NOT NULL"""
         f"{words.percent(waited / survey.latency_ns)} of the time of operations, counted from when they were due, is waiting for the ones before "
         "them. So they are counted from their submit on here."
     )
-    if survey.keeps(case.offered_per_s):
+    if keeps_rate(case, survey):
         return (
             [f"The workload gets all that it asks for, but late: {part}"]
             if mostly >= BACKLOG_SHARE_MIN

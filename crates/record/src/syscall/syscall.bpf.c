@@ -750,7 +750,8 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 		send = set_name(call, AT_FDCWD, regs->di);
 		break;
 	case SHAPE_NAME_AT:
-		send = set_name(call, regs->di, regs->si);
+		// futimens() and the like give a descriptor and no name.
+		send = regs->si ? set_name(call, regs->di, regs->si) : set_looked_at(call, regs->di);
 		break;
 	case SHAPE_TO_NAME:
 		send = set_name(call, AT_FDCWD, regs->si);

@@ -506,14 +506,24 @@ fn lookups_listings_and_attributes_are_those_that_slept() {
         assert_eq!(count(&warm, op), 0, "{op:?}: {:?}", warm.rows);
     }
 
-    let waited = record_calls(only_us(), || {
-        let frozen = Frozen::new(&mount.path);
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(allow);
-            wait_for_call(std::process::id(), libc::SYS_chmod);
-            drop(frozen);
-            thread.join().unwrap();
-        });
-    });
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    // futimens: a descriptor, and no name.
+    let touch = || file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let in_frozen = |what: &(dyn Fn() + Sync), number| {
+        record_calls(only_us(), || {
+            let frozen = Frozen::new(&mount.path);
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(what);
+                wait_for_call(std::process::id(), number);
+                drop(frozen);
+                thread.join().unwrap();
+            });
+        })
+    };
+    let waited = in_frozen(&allow, libc::SYS_chmod);
     assert_eq!(count(&waited, Op::Attribute), 1, "{:?}", waited.rows);
+    let touched = in_frozen(&touch, libc::SYS_utimensat);
+    let inode = std::fs::metadata(&path).unwrap().ino();
+    let attributes = touched.rows.iter().filter(|row| row.op == Op::Attribute as u8);
+    assert_eq!(attributes.map(|row| row.inode).collect::<Vec<_>>(), [inode]);
 }
