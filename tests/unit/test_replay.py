@@ -11,6 +11,7 @@ import pytest
 from ground_truth.cases import fixed_rate
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from tests.unit.test_costs import context_of
+from whodisk.detectors.submitter_gap import late_for
 from whodisk.evidence.context import Context
 from whodisk.evidence.replay import Replay, replayed, replayed_without_stops
 from whodisk.evidence.slow_operations import empty_slow_set
@@ -160,3 +161,11 @@ def test_a_backlog_that_lasts_is_many_events_and_not_one() -> None:
     behind = replay.lost_per_event_ns(begin_ns)
     assert behind.sum() == replay.lost_ns.sum()
     assert list(behind) == [800.0, 200.0, 3000.0]
+
+
+def test_what_was_late_because_of_stops_is_their_consequence() -> None:
+    """Half of an operation's time or more, by replay: the stage in which it waited for its turn is not another cause."""
+    replay = Replay(np.array([0, 10, 20]), np.array([100, 100, 100]), np.array([80.0, 49.0, 50.0]))
+    slow = empty_slow_set()
+    slow.start_ns, slow.end_ns = np.array([0, 10, 20, 30]), np.array([100, 110, 120, 130])
+    assert late_for(slow, replay).tolist() == [True, False, True, False]

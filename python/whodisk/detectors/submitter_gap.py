@@ -22,8 +22,8 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import LateOperations, late_while_held, untaken
 from whodisk.evidence.process_stops import process_stops_sql
-from whodisk.evidence.replay import replayed_without_stops
-from whodisk.evidence.slow_operations import chains
+from whodisk.evidence.replay import Replay, replayed_without_stops
+from whodisk.evidence.slow_operations import SlowSet, chains
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.thread_stops import Stops, find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
@@ -313,7 +313,18 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         or (happened >= STOPS_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
         unmade=unmade,
+        # What falls due behind a stop is handed over late, and taken late, until the backlog is worked off.
+        causes=() if stops.replay is None else (("stage", "app"), ("stage", "reap")),
+        met=None if stops.replay is None else late_for(context.slow, stops.replay),
     )
+
+
+def late_for(slow: SlowSet, replay: Replay) -> Bools:
+    """Which slow operations would have taken half of their time or less without the stops."""
+    took = zip(replay.start_ns.tolist(), replay.latency_ns.tolist(), replay.lost_ns.tolist(), strict=True)
+    late = {(start, latency) for start, latency, lost in took if lost >= 0.5 * latency}
+    each = zip(slow.start_ns.tolist(), (slow.end_ns - slow.start_ns).tolist(), strict=True)
+    return np.array([one in late for one in each], np.bool_)
 
 
 def _with_them(context: Context) -> frozenset[int]:
