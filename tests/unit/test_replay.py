@@ -167,5 +167,5 @@ def test_what_was_late_because_of_stops_is_their_consequence() -> None:
     """Half of an operation's time or more, by replay: the stage in which it waited for its turn is not another cause."""
     replay = Replay(np.array([0, 10, 20]), np.array([100, 100, 100]), np.array([80.0, 49.0, 50.0]))
     slow = empty_slow_set()
-    slow.start_ns, slow.end_ns = np.array([0, 10, 20, 30]), np.array([100, 110, 120, 130])
+    slow.start_ns, slow.latency_ns = np.array([0, 10, 20, 30]), np.full(4, 100)
     assert late_for(slow, replay).tolist() == [True, False, True, False]

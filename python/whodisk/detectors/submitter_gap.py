@@ -323,7 +323,7 @@ def late_for(slow: SlowSet, replay: Replay) -> Bools:
     """Which slow operations would have taken half of their time or less without the stops."""
     took = zip(replay.start_ns.tolist(), replay.latency_ns.tolist(), replay.lost_ns.tolist(), strict=True)
     late = {(start, latency) for start, latency, lost in took if lost >= 0.5 * latency}
-    each = zip(slow.start_ns.tolist(), (slow.end_ns - slow.start_ns).tolist(), strict=True)
+    each = zip(slow.start_ns.tolist(), slow.latency_ns.tolist(), strict=True)
     return np.array([one in late for one in each], np.bool_)
 
 
