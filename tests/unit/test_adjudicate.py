@@ -16,6 +16,7 @@ from whodisk.evidence.survey import survey_layer
 from whodisk.evidence.time_lost import lost_values_sql
 from whodisk.findings import Culprit, Effect, Verdict
 from whodisk.reading.views import Case
+from whodisk.report import brief
 from whodisk.verdict import adjudicate
 from whodisk.verdict.solve import _headline
 
@@ -306,3 +307,24 @@ def test_a_limit_is_not_all_where_much_may_be_chance(
     assert ("42 % of all latency is in slow operations" in first) is said, first
     assert ("Nothing is broken" in first) is not said, first
     assert (judged.by_chance_of in first) is said
+
+
+@pytest.mark.parametrize(("status", "share"), [("insufficient", 0.56), ("healthy", 0.3)])
+def test_what_may_be_chance_names_whom_and_leaves_room_for_what_sets_the_speed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, status: str, share: float
+) -> None:
+    """ "No verdict: 56.3 % of all latency" was all that was told of a server that storage held up for 11.5 % of the time at most."""
+    claim = dataclasses.replace(candidate(context, "device", 0.2, slice(0, 6)), share_of_latency=share)
+    limit = "storage for 11.5 % of the time at most"
+    registry = (
+        detector("first", lambda _: Result(candidates=[claim])),
+        detector("second", lambda _: Result(limit=limit)),
+    )
+    monkeypatch.setattr(adjudicate, "DETECTORS", registry)
+    judged = adjudicate.adjudicate(context)
+    verdict = Verdict("case", status, [], {}, 10, limit=judged.limit)
+    first = _headline(verdict, judged)
+    assert judged.by_chance_of and f"({judged.by_chance_of})" in first
+    verdict.summary.extend((first, "73 syncs: half within 6.65 ms, the slowest 416 ms."))
+    screen = " ".join(" ".join(line.plain for line in brief.lines(verdict, 80)).split())
+    assert f"What sets its speed: {limit}." in screen

@@ -86,14 +86,15 @@ def _answer(verdict: Verdict, width: int) -> list[Text]:
 
 def _answer_text(verdict: Verdict, width: int) -> str:
     """What is to blame, and by how much: the headline and the claim behind it, without its consequences. Where nothing is broken, what binds
-    stands behind the headline; so does what sets the speed of a healthy one. Sentences that the lines have no room for are left out whole."""
+    stands behind the headline; so does what sets the speed of one that is not slow. Sentences that the lines have no room for are left out whole."""
     # What is cleared, and what is not excluded, has a line of its own.
     others = [text for text in verdict.summary[1:2] if not text.startswith(("Cleared: ", "Not excluded: "))]
     speed = [f"What sets its speed: {verdict.limit}."] if verdict.limit else []
     if verdict.status == "limited" and speed:
         rest = speed[0]
     else:
-        rest = " ".join([*(speed if verdict.status == "healthy" else []), *others])
+        # Also where slow operations leave it open whether something is broken: what sets the speed may be something else.
+        rest = " ".join([*(speed if verdict.status in ("healthy", "insufficient") else []), *others])
     said = [*verdict.summary[:1], *words.sentences(words.without_consequences(rest)[0])]
     if not verdict.findings:
         # It stands under Next.

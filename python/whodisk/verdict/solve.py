@@ -676,10 +676,11 @@ def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None, 
     if stand_out and judged.recorder_held:
         return "Healthy, but for operations that the recorder held up."
     share = words.percent(min(1.0, judged.by_chance))
+    of = f" ({judged.by_chance_of})" if judged.by_chance_of else ""
     if judged.by_chance >= UNDECIDED_MIN:
-        return f"No verdict: {share} of all latency is in slow operations that may have one cause, but are too few to tell that from chance."
+        return f"No verdict: {share} of all latency is in slow operations that may have one cause{of}, but are too few to tell that from chance."
     if judged.by_chance >= BY_CHANCE_TOLD_MIN:
-        return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance."
+        return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance{of}."
     if undecided:
         return f"Healthy, as far as it can be told: {undecided}."
     if stand_out:
