@@ -268,9 +268,9 @@ def files_behind_a_mutex(seed: int, path: Path, in_calls: bool = True) -> Path:
     return _written(path, threads)
 
 
-def reads_a_stream(seed: int, path: Path) -> Path:
+def reads_a_stream(seed: int, path: Path, *, then_computes: bool = False) -> Path:
     """It reads one file to its end, 128 KiB a call. The kernel reads ahead: the device always has eight requests, and four calls of five find their
-    data there; the fifth waits."""
+    data there; the fifth waits. It may then wait for its other thread, which computes with what lies in memory for nine times as long."""
     rng = np.random.default_rng([seed, 27])
     thread = _Thread()
     for _ in range(600):
@@ -291,7 +291,15 @@ def reads_a_stream(seed: int, path: Path) -> Path:
         }
         for start, took in zip(starts, rng.uniform(0.3, 1.7, 1_500) * took_ns, strict=True)
     ]
-    return _written(path, [thread], requests=requests)
+    if not then_computes:
+        return _written(path, [thread], requests=requests)
+    worker = _Thread(TID + 1, thread.now, pid=TID)
+    thread.goes_on(9 * thread.now, "blocked", "futex_do_wait")
+    while worker.now < thread.now:
+        worker.call("read", int(rng.integers(15_000, 20_000)), on=None, size_bytes=131_072)
+        worker.goes_on(int(rng.integers(1_900_000, 2_100_000)))
+    thread.call("read", 20_000, on=None)
+    return _written(path, [thread, worker], requests=requests)
 
 
 def asks_for_more(seed: int, path: Path) -> Path:

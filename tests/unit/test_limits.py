@@ -93,6 +93,15 @@ def test_what_is_read_ahead_is_in_flight_too(tmp_path: Path) -> None:
     assert not [item for item in verdict.cleared if item.what.startswith("device:")]
 
 
+def test_a_device_that_was_used_at_the_begin_does_not_set_the_speed_of_the_rest(tmp_path: Path) -> None:
+    """ "vda, which delivers 346 MiB/s to python. python waits for it 57.9 % of the time" was told of a program that loaded a library for 1.6 s, and computed for 12."""
+    verdict = solve(limits.reads_a_stream(3, tmp_path / "case", then_computes=True))
+    assert verdict.status == "healthy", verdict.limit
+    said = f"{verdict.limit}"
+    assert "delivers" not in said
+    assert said.startswith("storage for 10.8 % of the time at most")
+
+
 @pytest.mark.parametrize(
     ("size_kib", "window", "fills"), [(12, 1024, False), (512, 1024, True), (12, None, True)]
 )

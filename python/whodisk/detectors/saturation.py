@@ -95,6 +95,8 @@ class Load:
     ahead: float = 0.0
     #: Of calls their threads, begins and ends, ns; of the same stretch.
     calls: tuple[Ints, Ints, Ints] | None = None
+    #: Which part of the program's time, from its first operation to its last, its operations on the device take from the first to the last.
+    part: float = 1.0
 
 
 def run(context: Context) -> Result:
@@ -247,7 +249,8 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
     own = _own_load(context, program)
     if own is None or not own.depth:
         return
-    filled = own.in_flight / own.depth
+    # What it used for a part of its time sets the speed of that part.
+    filled = own.part * own.in_flight / own.depth
     name = f"{program.name} on {program.device}" if program.device else program.name
     below = held_below(context)
     # What calls spend with devices is known only where requests were recorded, too.
@@ -385,10 +388,12 @@ def _under_loop(context: Context, device: str) -> str:
 
 def _own_load(context: Context, program: Program) -> Load | None:
     """What a program kept in flight, from a stretch of its requests around the middle."""
-    where = f"layer = '{context.layer}' AND {program.sql} AND coalesce(device, '') = {quoted(program.device)}"
+    its = f"layer = '{context.layer}' AND {program.sql}"
+    where = f"{its} AND coalesce(device, '') = {quoted(program.device)}"
     whole = context.case.rows(
         f"""SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns,
-  coalesce(sum(size_bytes) FILTER (op IN {MOVING}), 0) AS size_bytes FROM measured WHERE {where}"""
+  coalesce(sum(size_bytes) FILTER (op IN {MOVING}), 0) AS size_bytes,
+  (SELECT max(start_ns + latency_ns) - min(start_ns) FROM measured WHERE {its}) AS every_ns FROM measured WHERE {where}"""
     )[0]
     count, low_ns, high_ns = (_int(whole[name]) for name in ("n", "low_ns", "high_ns"))
     if count < SATURATION_REQUESTS_MIN or high_ns <= low_ns:
@@ -433,6 +438,7 @@ def _own_load(context: Context, program: Program) -> Load | None:
         at_once=at_once,
         ahead=ahead,
         calls=calls,
+        part=(high_ns - low_ns) / max(1, high_ns - low_ns, _int(whole["every_ns"])),
     )
 
 
