@@ -188,6 +188,39 @@ def test_a_command_that_did_nothing_is_told_so(tmp_path: Path, pid: int, told: s
     assert not any("sampled counters" in step for step in verdict.next_steps)
 
 
+@pytest.mark.parametrize(
+    ("call_ns", "slept_ns", "is_idle"),
+    [(900_000, 0, True), (900_000, 600_000_000, False), (90_000_000, 0, False)],
+)
+def test_processes_that_did_next_to_nothing_are_told_so(
+    tmp_path: Path, call_ns: int, slept_ns: int, is_idle: bool
+) -> None:
+    """`record --pid 4711` of a server that computed: "The case holds 18 operations", "record while the workload is running"."""
+    calls = {
+        "op_id": list(range(18)),
+        "start_ns": [number * 500_000_000 for number in range(18)],
+        "latency_ns": call_ns,
+        "op": ["read"] * 16 + ["sync"] * 2,
+        "pid": 7,
+        "tid": 7,
+        "comm": "server",
+    }
+    requests = {"op_id": list(range(1000, 1030)), "start_ns": 5, "latency_ns": 9000, "pid": 7}
+    slept = {"tid": 7, "pid": 7, "comm": "server", "cpu": 0, "state": "blocked", "cause": "io"}
+    case = write_case(
+        tmp_path / "case",
+        syscall=calls,
+        block=requests,
+        tables={"waits": [slept | {"start_ns": 10**9, "duration_ns": slept_ns}]} if slept_ns else {},
+        meta={"scope": {"pids": [7]}, "observer": "record", "duration_ns": 10**10},
+    )
+    verdict = solve(case)
+    assert verdict.status == "insufficient"
+    told = "No verdict. The recorded processes did next to no storage I/O in 10 s: 16 reads and 2 syncs, and 30 requests to disks; they waited 0.16 % of the time"
+    assert verdict.summary[0].startswith(told) is is_idle, verdict.summary[0]
+    assert ("CPUs, locks" in verdict.next_steps[0]) is is_idle
+
+
 def test_no_layer_at_all(tmp_path: Path) -> None:
     unseen = [{"what": "block requests", "because": "no privileges"}]
     case = write_case(tmp_path / "case", meta={"not_observed": unseen})

@@ -432,6 +432,14 @@ FEW_TOLD = row(
     "The slowest that the summary lists where there are too few operations for a verdict.",
 )
 
+NEXT_TO_NO_IO_MAX = row(
+    "NEXT_TO_NO_IO_MAX",
+    0.05,
+    "share of the recording",
+    CHOSEN,
+    "Recorded processes with too few operations for a verdict did next to no storage I/O if all of their calls and sleeps for storage together took no more.",
+)
+
 # alike_devices
 ALIKE_GAP_MAX = row(
     "ALIKE_GAP_MAX",

@@ -22,19 +22,25 @@ from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.offered import keeps_rate
-from whodisk.evidence.outside_calls import OutsideCalls, outside_calls
+from whodisk.evidence.outside_calls import IN_WRITING, OutsideCalls, outside_calls
 from whodisk.evidence.own_work import own_work
+from whodisk.evidence.room import FOR_IO
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
 from whodisk.evidence.sampled_expectations import sampled_expectations
 from whodisk.evidence.sampled_gaps import logs_apart
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
-from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX, UNDECIDED_MIN
+from whodisk.evidence.thresholds import (
+    BY_CHANCE_TOLD_MIN,
+    NEXT_TO_NO_IO_MAX,
+    OWN_WORK_TOLD_MAX,
+    UNDECIDED_MIN,
+)
 from whodisk.findings import Caveat, Expectation, Finding, Verdict
 from whodisk.reading.losses import WITHOUT_END, Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
-from whodisk.reading.views import IS_IO, STAGES, Case
+from whodisk.reading.views import IS_IO, STAGES, Case, quoted
 from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
@@ -509,6 +515,9 @@ def _insufficient(
             idle,
             "Record the program that is slow, or all of this machine: whodisk record --duration 30s.",
         )
+    if case.program is None and (idle := _idle_processes(case)):
+        why = f"{idle}. A verdict needs {VERDICT_OPERATIONS_MIN} operations."
+        step = "If they were slow in that time, look at what is no storage I/O: CPUs, locks, the network. Else record them while they are slow."
     not_done = _not_done(case)
     if case.never_began:
         why = f"{case.program} did not begin, so there is nothing to judge."
@@ -541,12 +550,39 @@ def _not_done(case: Case) -> list[str]:
     return [f"Not all was done: {case.not_done.rstrip('.')}."] if case.not_done else []
 
 
-def _idle_command(case: Case) -> str | None:
-    """How little storage I/O a recorded command did; None where that was not recorded, or not all of it."""
-    if not case.meta.get("command") or not {"syscall", "block"} <= set(case.layers):
+def _idle_processes(case: Case) -> str | None:
+    """How little storage I/O processes did that ran before they were recorded; None where that was not recorded, not all of it, or where it may be what they waited for all the time."""
+    scope = case.meta.get("scope")
+    of = scope if isinstance(scope, dict) else {}
+    if case.meta.get("command") or not (of.get("pids") or of.get("cgroups")) or not _saw_all(case):
         return None
-    if case.rows("SELECT 1 AS one FROM losses LIMIT 1"):
+    span_ns = float(case.duration_ns or 0)
+    held_ns = sum(float(row["ns"] or 0) for row in case.rows("SELECT sum(latency_ns) AS ns FROM syscall_ops"))
+    if "waits" in case.columns:
+        causes = ", ".join(map(quoted, (*FOR_IO, *IN_WRITING)))
+        held_ns += sum(
+            float(row["ns"] or 0)
+            for row in case.rows(f"SELECT sum(duration_ns) AS ns FROM waits WHERE cause IN ({causes})")
+        )
+    unfinished = case.rows("SELECT 1 AS one FROM open_ops LIMIT 1")
+    if unfinished or held_ns > NEXT_TO_NO_IO_MAX * span_ns:
         return None
+    told, requests = _did(case)
+    which = words.listed([said for _, _, said in told]) or "no call"
+    return (
+        f"The recorded processes did next to no storage I/O in {words.duration(span_ns)}: {which}, and {words.things(requests, 'request')} to disks; "
+        f"they waited {words.percent(held_ns / max(1.0, span_ns))} of the time for these at most"
+    )
+
+
+def _saw_all(case: Case) -> bool:
+    """Whether all calls and requests were recorded."""
+    both = {"syscall", "block"} <= set(case.layers)
+    return both and not case.rows("SELECT 1 AS one FROM losses LIMIT 1")
+
+
+def _did(case: Case) -> tuple[list[tuple[str, int, str]], int]:
+    """The calls on storage (kind, how many, in words), and how many requests to disks there were."""
     # Opens and the like are no I/O; what came from memory is none of storage.
     calls = case.rows(
         f"SELECT op, count(*) AS n FROM syscall_ops WHERE {IS_IO} GROUP BY 1 ORDER BY 2 DESC, 1"
@@ -560,17 +596,30 @@ def _idle_command(case: Case) -> str | None:
         or 0
     )
     told = [
-        words.things(float(row["n"] or 0), str(row["op"]), words.plural_op(str(row["op"]))) for row in calls
+        (
+            str(row["op"]),
+            int(row["n"] or 0),
+            words.things(float(row["n"] or 0), str(row["op"]), words.plural_op(str(row["op"]))),
+        )
+        for row in calls
     ]
-    reads = sum(int(row["n"] or 0) for row in calls if row["op"] == "read")
+    return told, requests
+
+
+def _idle_command(case: Case) -> str | None:
+    """How little storage I/O a recorded command did; None where that was not recorded, or not all of it."""
+    if not case.meta.get("command") or not _saw_all(case):
+        return None
+    told, requests = _did(case)
+    reads = sum(count for op, count, _ in told if op == "read")
     many = reads >= VERDICT_OPERATIONS_MIN
     masked = (
         " What it read fits into the cache: this run cannot show the behaviour of a device." if many else ""
     )
-    if requests == 0 and all(row["op"] == "read" for row in calls):
-        return f"The command did no storage I/O{f': {told[0]}, all from memory' if told else ''}.{masked}"
+    if requests == 0 and all(op == "read" for op, _, _ in told):
+        return f"The command did no storage I/O{f': {told[0][2]}, all from memory' if told else ''}.{masked}"
     return (
-        f"The command did next to no storage I/O: {words.listed(told) or 'no call'}, and "
+        f"The command did next to no storage I/O: {words.listed([said for _, _, said in told]) or 'no call'}, and "
         f"{words.things(requests, 'request')} to disks; a verdict needs {VERDICT_OPERATIONS_MIN} operations.{masked}"
     )
 
