@@ -135,10 +135,10 @@ def _written(
         block = {
             "op_id": BLOCK_ID_BASE + np.arange(len(requests)),
             "op": "read",
-            **{name: [row[name] for row in requests] for name in requests[0]},
             "comm": COMM,
             "pid": TID,
             "device": "nvme0n1",
+            **{name: [row[name] for row in requests] for name in requests[0]},
         }
     return write_case(
         path,
@@ -455,7 +455,7 @@ def idles_behind_a_loop(seed: int, path: Path) -> Path:
     return _locked(seed, path, 1_000_000, loop=True)
 
 
-def _crowd(seed: int, path: Path, who: str) -> Path:
+def _crowd(seed: int, path: Path, who: str, asks: int = 0) -> Path:
     """Four processes on two CPUs: each computes, and stands in line for a CPU, also within its reads."""
     rng = np.random.default_rng([seed, 22])
     threads = []
@@ -472,7 +472,15 @@ def _crowd(seed: int, path: Path, who: str) -> Path:
             if turn % 5 == 2:
                 thread.goes_on(int(rng.integers(3_000_000, 4_000_000)), "runnable", who)
         threads.append(thread)
-    return _written(path, threads)
+    if not asks:
+        return _written(path, threads)
+    begins = np.linspace(2_000_000, threads[0].now - 1_000_000, 2_000).astype(np.int64).tolist()
+    requests = [
+        {"start_ns": begin, "latency_ns": 80_000, "device_ns": 80_000, "size_bytes": 4096}
+        | ({"comm": who, "pid": 9} if number % 20 < asks else {"comm": COMM, "pid": TID})
+        for number, begin in enumerate(begins)
+    ]
+    return _written(path, threads, requests=requests)
 
 
 def own_threads_crowd(seed: int, path: Path) -> Path:
@@ -480,6 +488,6 @@ def own_threads_crowd(seed: int, path: Path) -> Path:
     return _crowd(seed, path, COMM)
 
 
-def another_crowds(seed: int, path: Path) -> Path:
-    """Who has the CPU meanwhile is another program."""
-    return _crowd(seed, path, "backup")
+def another_crowds(seed: int, path: Path, *, asks: int = 0) -> Path:
+    """Who has the CPU meanwhile is another program. Of each twenty requests to the device so many may be its."""
+    return _crowd(seed, path, "backup", asks)

@@ -14,11 +14,13 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.candidates import leave_cpu, of_time_lost
 from whodisk.detectors.cpu_holders import Hog, foremost, hogs_of, hogs_sql, told_crowd
+from whodisk.detectors.shared_devices import SAME_DEVICE, shared_devices
 from whodisk.detectors.thresholds import (
     CROWD_MIN,
     CROWD_OFTEN,
     CROWD_WAIT_NS,
     CROWDED_CPU_MIN,
+    HOG_ASKS_MIN,
     LONG_TURN_NS,
     ONE_HOG_MIN,
     P99_RATIO_MIN,
@@ -30,6 +32,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.denied_cpu import denied_cpu
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.programs import program_sql
 from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
@@ -44,7 +47,7 @@ from whodisk.evidence.time_lost import (
     waits_where,
 )
 from whodisk.findings import Culprit
-from whodisk.reading.views import STAGES
+from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.coincidence import Covered, Intervals
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
@@ -124,7 +127,7 @@ def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate
         return None
     found = _candidate(context, held, rival, tids)
     found.claim = found.otherwise = (
-        f"{claim} The program's own threads wait for each other, too; that is not counted.{held.said}"
+        f"{claim}{_asks_too(context, rival)} The program's own threads wait for each other, too; that is not counted.{held.said}"
     )
     found.explains = _waited_behind(context, tids, rival)
     return found
@@ -138,8 +141,30 @@ def _behind_rival(context: Context, long: TimeLost, hog: Hog, tids: list[int]) -
     if held is None or held.share <= long.share:
         return None
     found = _candidate(context, held, hog, tids)
-    found.claim = found.otherwise = f"{_claim_behind(held, hog)}{held.said}"
+    found.claim = found.otherwise = f"{_claim_behind(held, hog)}{_asks_too(context, hog)}{held.said}"
     return found
+
+
+def _asks_too(context: Context, hog: Hog | None) -> str:
+    """That a program which has the CPU also asks the devices that the judged one waits for: CPUs of its own then leave a part of what it costs."""
+    if hog is None or not hog.rival or hog.namesake is not None or "block" not in context.surveys:
+        return ""
+    devices = shared_devices(context)
+    if not devices:
+        return ""
+    names = ", ".join(map(quoted, devices))
+    row = context.case.rows(
+        f"""WITH asked AS (SELECT {program_sql(context)} = {quoted(hog.comm)} AS its, coalesce(size_bytes, 0) AS size_bytes FROM measured
+  WHERE layer = 'block' AND op <> 'flush' AND comm IS NOT NULL AND device IN ({names}))
+SELECT count(*) AS every, coalesce(sum(size_bytes), 0) AS every_bytes, count(*) FILTER (its) AS its, coalesce(sum(size_bytes) FILTER (its), 0) AS its_bytes FROM asked"""
+    )[0]
+    every, every_bytes, its, its_bytes = (
+        float(row[name] or 0) for name in ("every", "every_bytes", "its", "its_bytes")
+    )
+    part, of = max((its / max(1.0, every), "requests"), (its_bytes / max(1.0, every_bytes), "bytes"))
+    if part < HOG_ASKS_MIN:
+        return ""
+    return f" It also makes {words.things(round(its), 'request')} of {SAME_DEVICE} ({words.percent(part)} of all {of} there); what these cost is not counted here."
 
 
 def _claim_behind(held: TimeLost, hog: Hog) -> str:
@@ -337,7 +362,8 @@ def _candidate(
     crowd: Sequence[Hog] = (),
 ) -> Candidate:
     """`crowd`: who had the CPU, where that is nobody in particular."""
-    claim = _claim(held, hog, crowd, of)
+    asks = _asks_too(context, hog)
+    claim = _claim(held, hog, crowd, of) + asks
     explains = _explained(context, tids)
     proof = [
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
@@ -354,7 +380,7 @@ def _candidate(
         if _stood_still(held, hog)
         else "Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
         "operations take as long, the CPU is innocent.",
-        remedy=STILL_REMEDY if _stood_still(held, hog) else _remedy(hog, crowd),
+        remedy=STILL_REMEDY if _stood_still(held, hog) else _both(asks) + _remedy(hog, crowd),
         explains=explains,
         causes=(
             ("stage", "runqueue"),
@@ -415,6 +441,14 @@ def _claim(
         else "; nobody in particular ran meanwhile."
         if crowd
         else "; who ran meanwhile was not observed."
+    )
+
+
+def _both(asks: str) -> str:
+    return (
+        "Stop it, or keep it from the CPUs and from the device: other CPUs alone leave its requests. "
+        if asks
+        else ""
     )
 
 

@@ -296,6 +296,13 @@ CROWDED_CPU_MIN = row(
     CHOSEN,
     "A CPU is slow because of a program if submitters waited for that program there for this part of all such waits.",
 )
+HOG_ASKS_MIN = row(
+    "HOG_ASKS_MIN",
+    0.1,
+    "share of requests or bytes",
+    CHOSEN,
+    "Who has the CPU is said to ask the same device, too, if this part of the requests or bytes there is its.",
+)
 ONE_HOG_MIN = row(
     "ONE_HOG_MIN",
     0.5,
