@@ -54,9 +54,20 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
     """
     if STAGES[suspect.stage] in SUBMITTER_STAGES:
         return None
-    top = _device_above(context, suspect)
+    top = _device_above(context, suspect) or _device_slept_for(context, suspect)
     # What a volume did, those below it did, where one of them is to be told.
     return (_device_below(context, suspect) or top) if top is None or top in volumes_of(context.case) else top
+
+
+def _device_slept_for(context: Context, suspect: Suspect) -> str | None:
+    """The device of the requests that they slept for (`asleep_for_requests`), where that is one: calls on a file system of a process name no device."""
+    slow, chosen = context.slow, suspect.chosen
+    if not len(slow.for_request):
+        return None
+    names, index = np.unique(slow.for_device[chosen].astype(str), return_inverse=True)
+    excess = np.bincount(index.ravel(), slow.excess_ns[chosen], minlength=len(names))
+    top = int(np.argmax(excess))
+    return str(names[top]) or None if excess[top] >= BLAMED_DEVICE_MOSTLY * excess.sum() else None
 
 
 def _device_above(context: Context, suspect: Suspect) -> str | None:

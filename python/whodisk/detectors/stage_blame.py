@@ -316,6 +316,13 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         claim += f" Their files lie on {remote.mount}, of {remote.source} ({remote.kind}): what they waited for there, or on the way, is not part of this record."
         remedy = f"Look at {remote.source} and at the way to it (nfsiostat, /proc/self/mountstats, the network's errors), or record there under the same load."
         refute = "Repeat on a local file system: if as many operations are slow, it was neither the server nor the way to it."
+    elif (
+        name in ("queue", "device")
+        and len(slow.for_request)
+        and np.mean(slow.for_request[chosen]) >= ONE_KIND_MOSTLY
+        and (at := file_server_of(context, slow.op_id[chosen])) is not None
+    ):
+        claim += f" Their files lie on {at.mount}, a file system that {at.said} serves (FUSE): those requests are its own."
     culprit = Culprit("stage", printed, because)
     if (mount := synced_mount_of(context, slow.op_id[chosen])) is not None:
         culprit = Culprit("config", "mount option sync", f"file system:{mount}")

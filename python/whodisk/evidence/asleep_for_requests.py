@@ -1,6 +1,7 @@
 """Calls that slept in the file system for I/O while one request was under way: that request's stages are where they were held.
 
-A page may be read, or written, for somebody else: by readahead, by writeback, by the journal. No link of the call leads to such a request.
+A page may be read, or written, for somebody else: by readahead, by writeback, by the journal; or by the process that serves the file system (FUSE). No link
+of the call leads to such a request.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
     chosen = np.argsort(-lost_ns, kind="stable")[:ASLEEP_OPERATIONS_MAX]
     slept, for_turn, woke_ns = np.zeros(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
     causes = (*FOR_IO, HELD_TO_WRITE)
-    for mine, sleeps in of_threads(case, tid[chosen], begin_ns[chosen], end_ns[chosen], causes, held=True):
+    for mine, sleeps in of_threads(
+        case, tid[chosen], begin_ns[chosen], end_ns[chosen], causes, held=True, served=True
+    ):
         slept[mine] = overlap(begin_ns[chosen][mine], end_ns[chosen][mine], sleeps.begin_ns, sleeps.end_ns)
         woke_ns[mine] = _woke(begin_ns[chosen][mine], end_ns[chosen][mine], sleeps)
         turns = sleeps.cause == HELD_TO_WRITE

@@ -33,6 +33,13 @@ class Sleeps:
 HOLDER_COLUMNS = (
     "coalesce(pid, 0) AS pid, coalesce(waker_tid, 0) AS waker_tid, coalesce(waker_pid, 0) AS waker_pid"
 )
+#: Where a thread sleeps until a process that serves its file system has answered (fs/fuse/dev.c; the callers, where the compiler put it into them).
+AS_WHEN_SERVED = (
+    "request_wait_answer",
+    "__fuse_request_send",
+    "__fuse_simple_request",
+    "fuse_simple_request",
+)
 #: Whom nobody waits for with a lock of the kernel in hand: who waits for work, or for a lock of the program.
 NO_HOLDER = (*words.AS_WHEN_IDLE, *words.AS_WHEN_WOKEN)
 
@@ -44,11 +51,14 @@ def is_in(causes: npt.NDArray[np.str_], functions: tuple[str, ...]) -> Bools:
     return np.asarray(found[which.ravel()], np.bool_)
 
 
-def behind_own(case: Case, rows: dict[str, npt.NDArray[np.generic]]) -> tuple[npt.NDArray[np.str_], Bools]:
+def behind_own(
+    case: Case, rows: dict[str, npt.NDArray[np.generic]], *, served: bool = False
+) -> tuple[npt.NDArray[np.str_], Bools]:
     """In what each of these sleeps (tid, pid, cause, begin_ns, end_ns, waker_tid, waker_pid; `HOLDER_COLUMNS`) was held, and whether that was a sleep of another thread.
 
     Six threads rename files, one of them with the lock that all need in hand, asleep until it may write: the five others wait for that, one behind the other.
-    Who woke a sleeper is known of sleeps of 100 us and more; of its own process only, as a lock that another program holds is that one's doing.
+    Who woke a sleeper is known of sleeps of 100 us and more; of its own process only, as a lock that another program holds is that one's doing. With `served`
+    a process that serves the sleeper's file system (FUSE) counts as its own: it works for that call.
     """
     # A column of strings keeps its width: what is put in would be cut.
     cause = rows["cause"].astype(str).astype(object)
@@ -59,7 +69,11 @@ def behind_own(case: Case, rows: dict[str, npt.NDArray[np.generic]]) -> tuple[np
     pid = rows["pid"].astype(np.int64)
     waker, of = (rows[name].astype(np.int64) for name in ("waker_tid", "waker_pid"))
     may = ~is_in(cause.astype(str), NO_HOLDER)
-    at = np.flatnonzero(may & (waker > 0) & (of == pid))
+    follows = of == pid
+    if served and case.servers:
+        follows |= is_in(cause.astype(str), AS_WHEN_SERVED) & np.isin(of, list(case.servers))
+        pid = np.where(follows, of, pid)
+    at = np.flatnonzero(may & (waker > 0) & follows)
     at = np.sort(at[np.argsort((begin - end)[at], kind="stable")[:HELD_BY_OWN_SLEEPS_MAX]])
     for _ in range(WAKERS_HOPS_MAX):
         if not len(at):
@@ -112,11 +126,12 @@ def of_threads(
     *,
     unseen: bool = False,
     held: bool = False,
+    served: bool = False,
 ) -> Iterator[tuple[Bools, Sleeps]]:
     """For each thread that slept: which of these times are its, and its sleeps around then; in one of the causes, if any are given.
 
-    A recorder looks at the cause of a sleep now and then: `unseen` are the others, too. With `held` each has the cause that held it (`behind_own`). Nothing where
-    that was not recorded.
+    A recorder looks at the cause of a sleep now and then: `unseen` are the others, too. With `held` each has the cause that held it (`behind_own`), with `served`
+    in a server of its file system, too. Nothing where that was not recorded.
     """
     if "waits" not in case.columns or not len(tid):
         return
@@ -133,7 +148,7 @@ def of_threads(
 WHERE state = 'blocked' AND {chosen} AND tid IN ({listed})
   AND start_ns < {int(end_ns.max())} AND start_ns + duration_ns > {int(begin_ns.min())} ORDER BY start_ns"""
     )
-    cause = behind_own(case, data)[0] if held else data["cause"].astype(str)
+    cause = behind_own(case, data, served=served)[0] if held else data["cause"].astype(str)
     chosen_too: Bools = np.isin(cause, causes) if causes else np.ones(len(cause), np.bool_)
     low, high = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
     for thread in np.unique(data["tid"][chosen_too]):

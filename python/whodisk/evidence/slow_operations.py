@@ -117,6 +117,8 @@ class SlowSet:
     ordinary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     #: Its thread slept in the file system for a request: what that lost at its device is the device's here, and the file system's in the tables of the case.
     for_request: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    #: The device of that request; empty: there is none.
+    for_device: npt.NDArray[np.object_] = field(default_factory=lambda: np.zeros(0, np.object_))
 
     def __len__(self) -> int:
         return len(self.op_id)
@@ -291,6 +293,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
 def _move_to_requests(case: Case, survey: Survey, slow: SlowSet) -> None:
     """Blames what held the request that an operation slept for in the file system (`asleep_for_requests`)."""
     slow.for_request = np.zeros(len(slow), np.bool_)
+    slow.for_device = np.full(len(slow), "", np.object_)
     if survey.layer == "block":
         return
     asked = np.flatnonzero((slow.blamed == FS) & (np.argmax(slow.stage_excess_ns, axis=1) == FS))
@@ -306,7 +309,7 @@ def _move_to_requests(case: Case, survey: Survey, slow: SlowSet) -> None:
             for values in (slow.stage_ns, slow.stage_excess_ns):
                 values[at, FS] -= part
                 values[at, stage] += part
-        slow.for_request[at] = True
+        slow.for_request[at], slow.for_device[at] = True, request.device
         slow.blamed[at] = DEVICE if request.device_ns >= request.queue_ns else QUEUE
         if request.device in devices:
             slow.device[at] = slow.device[at] or request.device
