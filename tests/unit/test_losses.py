@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.synth import Simulation, write_case
+from tests.synth import SYSCALL_ID_BASE, Simulation, write_case
 from whodisk.reading.losses import LAYER_OF, ROW_IS_THERE, missing_layers
 from whodisk.reading.thresholds import MISSING_SHARE_MAX, UNJUDGED_SHARE_MAX
 from whodisk.reading.views import Case
@@ -145,3 +146,31 @@ def test_the_lists_are_those_of_the_format() -> None:
     assert tuple(reason for reason, _ in cells("row is there")) == ROW_IS_THERE
     share = re.search(r"more than (\d+) % of a layer", text)
     assert share is not None and float(share[1]) / 100 == MISSING_SHARE_MAX
+
+
+@pytest.mark.parametrize(("caller", "judged"), [(900, True), (901, False)])
+def test_of_the_requests_of_others_nothing_is_concluded(caller: int, judged: bool, tmp_path: Path) -> None:
+    """Calls of tar were lost, which made no request: a grep of somebody else was "what sets its speed"."""
+    _, block, _ = a_slow_device().lay_out()
+    block["pid"], block["comm"] = 900, "grep"
+    calls = {
+        "op_id": SYSCALL_ID_BASE | np.arange(1000),
+        "start_ns": np.arange(1000) * 500_000,
+        "latency_ns": 5_000,
+        "op": "write",
+        "fs_ns": 5_000,
+        "pid": caller,
+        "tid": caller,
+        "comm": "tar",
+    }
+    case = write_case(
+        tmp_path / "case",
+        syscall=calls,
+        block=block,
+        losses=[{"probe": "syscall", "start_ns": 0, "end_ns": 10**9, "lost": 200, "reason": "ring_full"}],
+        meta={"observer": "record", "command": ["tar"], "command_pid": caller},
+    )
+    verdict = solve(case)
+    assert (verdict.status == "slow") is judged
+    assert (verdict.status == "insufficient") is not judged
+    assert ("layer syscall" in verdict.summary[0]) is not judged

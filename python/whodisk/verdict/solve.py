@@ -33,6 +33,7 @@ from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import (
     BY_CHANCE_TOLD_MIN,
+    COMMAND_SHARE,
     NEXT_TO_NO_IO_MAX,
     OWN_WORK_TOLD_MAX,
     UNDECIDED_MIN,
@@ -100,6 +101,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     missing = [of for of in incomplete if of.is_too_much]
     # Of a log that lacks ends, those that are there say something all the same.
     there = [said for of in missing if WITHOUT_END in of.reasons for said in few_said(case, of.layer)[:1]]
+    callers = _callers(case) if any(of.layer == "syscall" for of in missing) else ()
     if missing:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
@@ -128,7 +130,11 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         beside.append(looked_up.said)
     operations = _finished(case, surveys[layer]) if layer else 0
     # Where operations spent their time is known from their requests.
-    if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
+    if missing and (
+        operations < VERDICT_OPERATIONS_MIN
+        or any(of.layer == "block" for of in missing)
+        or (layer == "block" and callers and _of_others(case, callers))
+    ):
         return _too_much_lost(case, surveys.get(layer or ""), missing, limits, there)
     if layer is None or operations < VERDICT_OPERATIONS_MIN:
         # A recorder samples counters, too, but knows better: that nothing happened is no matter of sampling.
@@ -482,6 +488,23 @@ def _too_much_lost(
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),
     )
+
+
+def _callers(case: Case) -> tuple[int, ...]:
+    """Processes of a recorded command that made system calls: requests are recorded of everybody, calls of the command alone."""
+    if not case.meta.get("command") or "syscall" not in case.layers:
+        return ()
+    rows = case.rows("SELECT DISTINCT pid FROM syscall_ops WHERE pid > 0 ORDER BY 1")
+    return tuple(int(row["pid"] or 0) for row in rows)
+
+
+def _of_others(case: Case, pids: tuple[int, ...]) -> bool:
+    """Whether hardly any of the requests are of these processes: what they say is of another program than the one that was recorded."""
+    row = case.rows(
+        f"""SELECT sum(latency_ns) FILTER (pid IN ({", ".join(map(str, pids))})) AS own_ns, sum(latency_ns) AS all_ns
+FROM block_ops WHERE pid > 0"""
+    )[0]
+    return float(row["own_ns"] or 0) < COMMAND_SHARE * float(row["all_ns"] or 0)
 
 
 def _finished(case: Case, survey: Survey) -> int:
