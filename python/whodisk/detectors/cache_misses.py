@@ -28,6 +28,7 @@ from whodisk.evidence.cache_drops import Drops, drops
 from whodisk.evidence.context import Context
 from whodisk.evidence.missed import missed_sql
 from whodisk.evidence.page_cache import Group, PageCache, page_cache
+from whodisk.evidence.slept_through import slept_through
 from whodisk.evidence.thresholds import TAIL_BEGIN
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit
@@ -194,8 +195,15 @@ def _again_sql(context: Context) -> str:
 
 
 def _without_held_back(context: Context, part: float = 1.0, of: str = "") -> str:
-    """Pieces (those of a query with the columns of `touches_sql`, else all) with the time that each cost, or a part of it: without what a controller held it back, which is its doing, and no lack of cache."""
-    return f"""SELECT t.*, {part!r} * t.wait_ns * coalesce(1 - held.part, 1) AS lost_ns FROM ({of or touches_sql(context)}) AS t
+    """Pieces (those of a query with the columns of `touches_sql`, else all) with the time that each cost, or a part of it: without what a controller held it back, which is its doing, and no lack of cache;
+    nor what they waited for a process that was stopped."""
+    through = slept_through(context)
+    stopped = (
+        ""
+        if through is None
+        else f" * CASE WHEN t.op_id IN ({', '.join(map(str, through.op_id.tolist()))}) THEN 0 ELSE 1 END"
+    )
+    return f"""SELECT t.*, {part!r} * t.wait_ns * coalesce(1 - held.part, 1){stopped} AS lost_ns FROM ({of or touches_sql(context)}) AS t
 LEFT JOIN (SELECT op_id, least(1, throttle_ns / latency_ns) AS part FROM measured
   WHERE layer = '{context.layer}' AND throttle_ns > 0 AND latency_ns > 0) AS held ON held.op_id = t.op_id"""
 

@@ -21,9 +21,11 @@ from whodisk.evidence.outside_calls import (
     sleeps_outside_sql,
     slept_outside_sql,
 )
+from whodisk.evidence.slept_through import slept_through
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.time_lost import busy_submitters, lost_in_rows, threads_time
 from whodisk.findings import Culprit
+from whodisk.machine.servers import file_server_of
 from whodisk.machine.wakers import STOPPED, holders_of
 from whodisk.statistics.stats import Ints
 
@@ -42,6 +44,11 @@ HELD_BY = (
         "Look who starts {who}: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup.",
     ),
 )
+#: What to do about a process that is stopped.
+WHO_STOPS = (
+    "Find out who stops {who} (SIGSTOP, a debugger, a job control shell, a freezer): `strace -f -e trace=none -p PID` or auditd shows the sender. The storage "
+    "has nothing to do with it."
+)
 
 
 def run(context: Context) -> Result:
@@ -50,9 +57,58 @@ def run(context: Context) -> Result:
     if context.layer in ("syscall", "app"):
         for causes, does, waiting, remedy in HELD_BY:
             _held(context, causes, (does, waiting, remedy), result)
-        if (candidate := _stopped(context)) is not None:
-            result.candidates.append(candidate)
+        result.candidates += [found for found in (_stopped(context), _stopped_below(context)) if found]
     return result
+
+
+def _stopped_below(context: Context) -> Candidate | None:
+    """Another process that was stopped, while calls of the judged threads were in flight that began and ended with its stops: it serves their files, or feeds who does."""
+    through = slept_through(context)
+    if through is None:
+        return None
+    stops, tids = stops_of_all(context), busy_submitters(context)
+    rows = through.tid, through.begin_ns, through.end_ns
+    whole = threads_time(context, tids)
+    held = lost_in_rows(context, tids, rows, whole=whole)
+    if held is None:
+        return None
+    held = replace(held, unit="call", threads_ns=float(whole.sum()))
+    name = _name_of(context, through.pids)
+    begin, end = stops.of(list(through.pids))
+    server = file_server_of(context, through.op_id)
+    where = f" on {server.mount}, which {server.said} serves (FUSE)," if server is not None else ""
+    threads = "its thread" if len(tids) == 1 else f"its {words.count(len(tids))} threads"
+    claim = (
+        f"{name} ({words.processes(through.pids)}) was stopped {words.things(len(begin), 'time')} for {words.duration(float((end - begin).sum()))} in all "
+        f"(typically {words.duration(float(np.median(end - begin)))}). {words.things(len(through.op_id), 'call')} of {_named(context, through.tid)}{where} began and ended with "
+        f"{words.count(through.met)} of these stops: {words.percent(held.share)} of the time of {threads}."
+    )
+    pids = ", ".join(map(str, through.pids))
+    return of_time_lost(
+        held,
+        culprit=Culprit("process", name, STOPPED),
+        claim=claim,
+        baseline="the rest of the time of these threads",
+        metric="part of the threads' time",
+        evidence=[
+            evidence(
+                context.case,
+                "the stops",
+                f"SELECT * FROM ({stops_of_all_sql(context)}) AS stops WHERE pid IN ({pids}) ORDER BY start_ns, tid LIMIT 20",
+            )
+        ],
+        refute=f"Look who stops {name}, and repeat without: if calls take as long, they did not wait for it.",
+        remedy=WHO_STOPS.format(who=name),
+        explains=np.isin(context.slow.op_id, through.op_id),
+        causes=(("process", "silence of the submitter, state blocked"),),
+    )
+
+
+def _name_of(context: Context, pids: tuple[int, ...]) -> str:
+    rows = context.case.rows(
+        f"SELECT arg_max(comm, start_ns) AS comm FROM waits WHERE state = 'stopped' AND pid IN ({', '.join(map(str, pids))}) GROUP BY pid ORDER BY 1"
+    )
+    return words.listed(sorted({str(row["comm"]) for row in rows}))
 
 
 def _stopped(context: Context) -> Candidate | None:
@@ -108,8 +164,7 @@ def _stopped(context: Context) -> Candidate | None:
             ),
         ],
         refute=f"Look who stops {holder.name}, and repeat without: if threads sleep as long, they did not wait for it.",
-        remedy=f"Find out who stops {holder.name} (SIGSTOP, a debugger, a job control shell, a freezer): `strace -f -e trace=none -p PID` or auditd shows the sender. The storage "
-        "has nothing to do with it.",
+        remedy=WHO_STOPS.format(who=holder.name),
         explains=none_of(context.slow),
         causes=(("process", "silence of the submitter, state blocked"),),
     )

@@ -1213,6 +1213,13 @@ EPISODES_KEPT_MIN = row(
 COVERS_MIN = row(
     "COVERS_MIN", 0.9, "share", DESIGN_8, "A cause covers this part of the time in the stage that it held."
 )
+STOPS_BY_CHANCE_MAX = row(
+    "STOPS_BY_CHANCE_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "Calls waited for a process that was stopped, if it is this unlikely that as many of the long ones begin and end with its stops by chance.",
+)
 WAIT_PART_MIN = row(
     "WAIT_PART_MIN",
     0.01,
