@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,21 @@ def test_reads_that_nothing_was_fetched_for_outrun_no_prefetcher(tmp_path: Path)
     ]
     verdict = solve(reads.build(tmp_path / "tail", read_bytes=8 << 20, pieces=only, seed=1, rotational=False))
     assert [f for f in verdict.findings if f.detector == "uncached_tail"]
+
+
+@pytest.mark.parametrize(("observer", "accused"), [("import", True), ("record", False)])
+def test_a_page_that_a_recorder_saw_a_wait_at_is_no_tail_without_requests(
+    observer: str, accused: bool, tmp_path: Path
+) -> None:
+    """Reads of 16 KiB through sshfs come whole, and their thread is seen to wait at their last page: "reads of 16 KiB are to blame"."""
+    pieces = [[(0, 12 << 10, "ram", 0), (12 << 10, 4 << 10, "device", 400_000)] for _ in range(400)]
+    case = reads.build(
+        tmp_path / "case", read_bytes=16 << 10, pieces=pieces, seed=1, scattered=True, rotational=False
+    )
+    meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    (case / "case.json").write_text(json.dumps(meta | {"observer": observer}), encoding="utf-8")
+    found = [f for f in solve(case).findings if f.detector == "uncached_tail"]
+    assert bool(found) is accused
 
 
 @pytest.mark.parametrize(

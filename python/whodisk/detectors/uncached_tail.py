@@ -112,11 +112,24 @@ def run(context: Context) -> Result:
         return result
     total_ns = float(sizes["latency_ns"].sum())
     tail = _worst(sizes, found)
-    if tail is not None and total_ns > 0:
+    if tail is not None and total_ns > 0 and _has_requests(context, tail):
         result.candidates.append(_candidate(context, tail, total_ns))
         if result.candidates[0].large:
             result.cleared += [item for item in (_order(context, tail), _writes(context, tail)) if item]
     return result
+
+
+def _has_requests(context: Context, tail: Tail) -> bool:
+    """Whether requests tell how much of these reads came at once. A recorder sees on which page a thread waited, and by its request what came with it: of a file
+    that a process serves (FUSE), or another machine, the last page alone would be such a tail."""
+    if context.case.meta.get("observer") != "record":
+        return True
+    if "links" not in context.case.columns:
+        return False
+    row = context.case.rows(
+        f"SELECT count(*) AS n, count(*) FILTER (op_id IN (SELECT parent_id FROM links)) AS linked FROM ({_waits_sql(tail)}) AS waits"
+    )[0]
+    return 2 * int(row["linked"] or 0) >= int(row["n"] or 0)
 
 
 def order_sql(tail: Tail) -> str:
