@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.verdict.solve import solve
 
 SERVER = 77
@@ -112,3 +112,53 @@ def test_a_file_system_that_is_mounted_with_sync_is_named(
         first.claim
     )
     assert ("mount -o remount,async /mnt/data" in first.remedy) is accused
+
+
+@pytest.mark.parametrize(
+    ("folder", "served"), [("/mnt/data", True), ("/mnt/database", False), ("/var/db", False)]
+)
+def test_calls_that_a_server_answers_are_not_answered_by_the_kernel(
+    folder: str, served: bool, tmp_path: Path
+) -> None:
+    """cp into encfs: "the kernel answers them from memory", while a process encrypted."""
+    rng = np.random.default_rng(5)
+    count = 4000
+    number = np.arange(count)
+    latency = rng.integers(900_000, 1_000_000, count)
+    start = np.cumsum(latency + 20_000) - latency
+    none = np.zeros(count, np.int64)
+    case = write_case(
+        tmp_path / "case",
+        syscall={
+            "op_id": SYSCALL_ID_BASE | number,
+            "start_ns": start,
+            "latency_ns": latency,
+            "op": "write",
+            "size_bytes": 131072,
+            "file": f"{folder}/copy",
+            "tid": 900,
+            "pid": 900,
+            "comm": "cp",
+            "fs_ns": latency,
+            "queue_ns": none,
+            "device_ns": none,
+            "interrupt_ns": none,
+            "runqueue_ns": none,
+        },
+        block={
+            "op_id": BLOCK_ID_BASE | number[:40],
+            "start_ns": start[:40] + 1_000,
+            "latency_ns": np.full(40, 5_000),
+            "op": "write",
+            "size_bytes": 4096,
+            "device": "sda",
+            "tid": SERVER,
+            "pid": SERVER,
+            "comm": "encfs",
+        },
+        meta={"observer": "record", "command": ["cp"], "duration_ns": int(start[-1] + 1_000_000)},
+        system={"servers": {str(SERVER): ["/mnt/data"]}},
+    )
+    limit = solve(case).limit or ""
+    assert limit.startswith("encfs (process 77), which serves /mnt/data (FUSE): cp waits") is served, limit
+    assert ("the kernel answers them from memory" in limit) is not served

@@ -21,6 +21,7 @@ from whodisk.detectors.thread_limit import (
     held_below,
     limit_of,
     remote_said,
+    server_of,
     synced_mount,
 )
 from whodisk.detectors.thresholds import (
@@ -263,6 +264,19 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
         )
         result.limit_refute = volume.refute
         result.limiting_device = volume.held_by
+        result.limited = True
+    elif (
+        own.depth == 1
+        and filled >= SERIAL_SHARE
+        and from_memory
+        and (server := server_of(context, DATA)) is not None
+    ):
+        of = f" of {words.size(own.size_bytes)}" if own.size_bytes >= 1 else ""
+        result.limit = (
+            f"{server.said}, which serves {server.mount} (FUSE): {program.name} waits for one call at a time there, {words.percent(min(1.0, filled))} of its time, "
+            f"{words.rate(own.throughput)} per second{of}, {words.duration(own.held_ns)} each ({words.percent(below)} of that is spent with devices)"
+        )
+        result.limit_refute = f"Record it, too (whodisk record --pid {server.pid}), and look at its CPU time (top -H -p {server.pid}): if it mostly sleeps, it is not what limits {program.name}."
         result.limited = True
     elif own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
         of = f" of {words.size(own.size_bytes)}" if own.size_bytes >= 1 else ""

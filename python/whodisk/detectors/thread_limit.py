@@ -51,11 +51,11 @@ from whodisk.evidence.thread_time import (
 )
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX, WAKERS_KNOWN_MIN
 from whodisk.evidence.time_lost import submitters
-from whodisk.machine.servers import AT_SERVER, remote_of, synced_mount_of
+from whodisk.machine.servers import AT_SERVER, FileServer, file_server_of, remote_of, synced_mount_of
 from whodisk.machine.volume_time import VolumeTime, in_all_volumes
 from whodisk.machine.wakers import Holder, holders_of
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import Floats, overlap
+from whodisk.statistics.stats import Floats, Ints, overlap
 
 #: Stages in which an operation is with the devices, or on its way there.
 BELOW = ("throttle", "queue", "device", "interrupt")
@@ -443,16 +443,26 @@ def _in_volume(context: Context, ops: tuple[str, ...]) -> VolumeTime | None:
 
 
 def remote_said(context: Context, ops: tuple[str, ...]) -> str:
-    """Where the data of most of these operations' files lie, if that is a network file system."""
+    """Where the data of most of these operations' files lie, if that is a network file system; or who serves it, if that is a process."""
+    ids = _longest(context, ops)
+    remote = remote_of(context, ids) if len(ids) else None
+    if remote is not None:
+        return f", at {remote.source} behind {remote.mount} ({remote.kind}) or on the way there"
+    server = server_of(context, ops)
+    return "" if server is None else f", in {server.said}, which serves {server.mount} (FUSE)"
+
+
+def server_of(context: Context, ops: tuple[str, ...]) -> FileServer | None:
+    """The process that serves the file system of most of the longest of these operations (FUSE)."""
+    ids = _longest(context, ops)
+    return file_server_of(context, ids) if len(ids) else None
+
+
+def _longest(context: Context, ops: tuple[str, ...]) -> Ints:
     ids = context.case.arrays(
         f"SELECT op_id FROM measured WHERE layer = '{context.layer}' AND op IN ({', '.join(map(quoted, ops))}) ORDER BY latency_ns DESC, op_id LIMIT {FILES_LOOKED_UP_MAX}"
-    )["op_id"].astype(np.int64)
-    remote = remote_of(context, ids) if len(ids) else None
-    return (
-        ""
-        if remote is None
-        else f", at {remote.source} behind {remote.mount} ({remote.kind}) or on the way there"
     )
+    return ids["op_id"].astype(np.int64)
 
 
 def synced_mount(context: Context, program: Program) -> Limit | None:
