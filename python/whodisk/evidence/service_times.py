@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.evidence.commit_askers import for_askers
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.thresholds import SERVICE_REQUESTS_MAX
@@ -70,10 +71,11 @@ def served_by(context: Context, device: str) -> Served:
     distance[placed] = apart
     follows = placed & (distance == 0)
     follows[np.flatnonzero(placed)[:1]] = False
+    comm = for_askers(context, device, data["comm"].astype(str)[order], start)
     return Served(
         device=device,
         op_id=data["op_id"].astype(np.int64)[order],
-        comm=data["comm"].astype(str)[order],
+        comm=comm,
         own=data["own"].astype(np.bool_)[order],
         op=op,
         start_ns=start,
