@@ -26,6 +26,7 @@ from whodisk.detectors.thread_limit import (
 )
 from whodisk.detectors.thresholds import (
     AHEAD_MIN,
+    COMPUTING_MIN,
     FILLED_WINDOW_MIN,
     FOREIGN_FILLED,
     HELD_BELOW_MIN,
@@ -43,6 +44,7 @@ from whodisk.detectors.thresholds import (
     TURN_SHARE_MAX,
     VOLUME_BINDS_MIN,
 )
+from whodisk.evidence.computing import computing_in
 from whodisk.evidence.context import Context
 from whodisk.evidence.main_program import Program, main_program
 from whodisk.evidence.offered import done_per_s
@@ -304,6 +306,20 @@ def _in_flight(context: Context, result: Result, program: Program, time: ThreadT
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
             f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{away}{_under_loop(context, program.device)}"
         )
+        result.limited = True
+    elif (
+        own.depth > 1
+        and own.capped
+        and filled >= FOREIGN_FILLED
+        and own.calls is not None
+        and below < 1 - COMPUTING_MIN
+        and (computing := computing_in(context.case, *own.calls) or 0.0) >= COMPUTING_MIN
+    ):
+        result.limit = (
+            f"the calls of {program.name} themselves: {words.count(own.depth)} at a time, {words.rate(own.throughput)} per second, {words.duration(own.held_ns)} each, and "
+            f"{words.percent(computing)} of that their threads compute in the kernel, which copies, looks up names or unpacks data ({words.percent(below)} is spent with devices)"
+        )
+        result.limit_refute = "Run the same on more CPUs: if it does not get faster, they are not what limits it. `perf top` shows what the kernel does there."
         result.limited = True
     elif own.depth > 1 and own.capped and filled >= FOREIGN_FILLED:
         rest = each = ""

@@ -883,6 +883,13 @@ SATURATION_REQUESTS_MIN = row(
     CHOSEN,
     "Fewer requests of a program say nothing about what it keeps in flight.",
 )
+COMPUTING_MIN = row(
+    "COMPUTING_MIN",
+    0.5,
+    "share of the calls' time",
+    CHOSEN,
+    "What computes in its calls for this part of their time is limited by CPUs, and not by how many calls it has in flight.",
+)
 IN_MEMORY_MAX = row(
     "IN_MEMORY_MAX",
     0.1,
