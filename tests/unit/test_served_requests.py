@@ -32,7 +32,7 @@ def _sleep(pid: int, start_ns: int, ns: int, cause: str, waker: int | None = Non
     }
 
 
-def _case(path: Path, server_sleeps_in: str, waker: int) -> Path:
+def _case(path: Path, server_sleeps_in: str, waker: int, other_size: int = 4096) -> Path:
     """Reads of files on /mnt/data, 1 in 50 of which take 30 ms longer; a request of the process that serves it takes as long then."""
     rng = np.random.default_rng(5)
     count = 4000
@@ -53,7 +53,7 @@ def _case(path: Path, server_sleeps_in: str, waker: int) -> Path:
             "start_ns": start,
             "latency_ns": latency,
             "op": "read",
-            "size_bytes": 4096,
+            "size_bytes": np.where(late | (number % 3 > 0), 4096, other_size),
             "file": "/mnt/data/table",
             "tid": DB,
             "pid": DB,
@@ -92,6 +92,12 @@ def test_the_device_of_a_server_is_named(tmp_path: Path) -> None:
         "device:sda",
     )
     assert "bindfs (process 77) serves (FUSE): those requests are its own" in first.claim
+
+
+def test_what_a_server_asked_for_has_not_the_size_of_the_call(tmp_path: Path) -> None:
+    """Larger reads found their data in the server's cache: "requests of 16 KiB are to blame", beside its disk."""
+    found = solve(_case(tmp_path / "case", "folio_wait_bit_common", SERVER, 65536)).findings
+    assert [f.culprit.name for f in found] == ["device"], [f.claim for f in found]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ STAYING = frozenset({"submitting cpu", COMPLETING_CPU, "hardware queue", "vector
 #: the block layer, takes as long as the work is that the file system has with it, and a sync as long as all that was written before.
 ASKED = ("size", "alignment", "place", "file")
 BELOW = [STAGES.index(stage) for stage in ("queue", "device", "interrupt")]
+FS = STAGES.index("fs")
 
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only reported, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
@@ -84,6 +85,9 @@ def run(context: Context) -> Result:
         return result
     table = _table(context, slow.op_id[worst])
     stage = int(np.bincount(slow.blamed[worst], minlength=len(STAGES)).argmax())
+    if len(slow.for_request) and slow.for_request[worst].mean() > 0.5:
+        # A request that somebody else made (readahead, writeback, a server of files) knows nothing of the call that slept for it.
+        stage = FS
     seen, usual = _seen(context, table, worst, stage), _usual(context, table, stage)
     if len(seen) != len(worst) or len(usual) < TRAIT_EPISODES_MIN:
         return result
