@@ -3,7 +3,7 @@
 // A thread is in scope once it submits a bio, sleeps for I/O, or waits for io_uring completions; and all threads of
 // the processes named to us and their descendants are; others are not, where only those are asked for. Of each thread in scope every wait of at least min_ns is sent when
 // it ends; shorter ones are counted. Of threads that serve a device by software (processes in `servers`, workers of the kernel that complete its
-// requests) only the waits for a CPU are. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
+// requests) only the waits for a CPU, and stops, are. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
 #include "../bpf/kernel.h"
 
 // The order is that of `COUNTERS` in mod.rs.
@@ -350,11 +350,11 @@ static __always_inline void end(struct thread *thread, u64 now)
 	struct wait *wait = &thread->wait;
 	u64 duration_ns = now - wait->start_ns;
 
-	// What a kernel thread sleeps for is nobody's operation, except that it cannot submit.
+	// What a kernel thread, or a server of storage, sleeps for is nobody's operation, except that it cannot submit; who is stopped serves nobody.
 	if (duration_ns < min_ns) {
 		count(SHORT, 1);
 		count(SHORT_NS, duration_ns);
-	} else if (!((thread->kernel || thread->serves) && wait->state >= SLEEPING &&
+	} else if (!((thread->kernel || thread->serves) && wait->state >= SLEEPING && wait->state < STOPPED &&
 		     !(wait->place && thread->held_back))) {
 		wait->end_ns = now;
 		send_event(wait, sizeof(*wait));
