@@ -718,6 +718,14 @@ static __noinline int set_looked_at(struct call *call, u32 fd)
 	return 1;
 }
 
+// Whether a call that takes a folder and a name was given none: it then is one of the descriptor's own file (futimens, AT_EMPTY_PATH).
+static __always_inline bool is_nameless(u64 address)
+{
+	char first = 0;
+
+	return !address || (!bpf_probe_read_user(&first, sizeof(first), (void *)address) && !first);
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
@@ -750,8 +758,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 		send = set_name(call, AT_FDCWD, regs->di);
 		break;
 	case SHAPE_NAME_AT:
-		// futimens() and the like give a descriptor and no name.
-		send = regs->si ? set_name(call, regs->di, regs->si) : set_looked_at(call, regs->di);
+		send = is_nameless(regs->si) ? set_looked_at(call, regs->di) : set_name(call, regs->di, regs->si);
 		break;
 	case SHAPE_TO_NAME:
 		send = set_name(call, AT_FDCWD, regs->si);
