@@ -1418,6 +1418,16 @@ TRUTHS: dict[str, Truth] = {
         because_of="requests on the same device",
     ),
     "roomy_syncs": Truth("met_requests", False, guests.roomy_syncs),
+    "flushed_for_others": Truth(
+        "met_requests",
+        True,
+        guests.flushed_for_others,
+        status="slow",
+        kind="process",
+        name="backup",
+        because_of="requests on the same device",
+    ),
+    "flushed_for_itself": Truth("met_requests", False, guests.flushed_for_itself),
     "same_timer": Truth("neighbour", False, guests.same_timer),
     "visit": Truth(
         "visitor",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,84 @@ def _syncs(seed: int, path: Path, slots: int) -> Path:
         else:
             number += 1
     return _one_size(path, rows, rng, 8)
+
+
+def flushed_for_others(seed: int, path: Path) -> Path:
+    """Another program writes 8 MiB every 60 ms, which the drive takes at once; the next flush is the judged program's, and takes 30 ms instead of 2 ms for these data."""
+    return _flushed(seed, path, lambda number, own, its, rng: 2e6 + 28e6 * (its > 0))
+
+
+def flushed_at_random(seed: int, path: Path) -> Path:
+    """The same, but one flush in eight takes 30 ms, whoever wrote what before it."""
+    return _flushed(seed, path, lambda number, own, its, rng: 2e6 + 28e6 * (rng.random() < 0.125))
+
+
+def flushed_for_itself(seed: int, path: Path) -> Path:
+    """The same, but every fifth operation of the judged program writes 1 MiB, and its flush takes 30 ms; the other one's data, which end before all flushes that take long and
+    no others, cost nothing."""
+    return _flushed(seed, path, lambda number, own, its, rng: 2e6 + 28e6 * (own > 4096), bulk=5)
+
+
+def _flushed(
+    seed: int,
+    path: Path,
+    takes: Callable[[int, int, int, Any], float],
+    bulk: int = 0,
+) -> Path:
+    """A program writes 4 KiB (`bulk`: one in so many times 1 MiB) and syncs, over and over; another one writes 8 MiB now and then, before a bulky write if there are such."""
+    rng = np.random.default_rng([seed, 66])
+    rows: list[tuple[str, str | None, int, int, int]] = []
+    operations: list[tuple[int, int, int, list[int]]] = []
+    at, due = 1_000_000, 5_000_000.0
+    for number in range(900):
+        own, its = (1 << 20 if bulk and number % bulk == 0 else 4096), 0
+        if own > 4096 if bulk else at >= due:
+            its, due = 8 << 20, at + 60e6 * rng.uniform(0.9, 1.1)
+            for place in range(8):
+                rows.append(("write", "backup", 1 << 20, at - 800_000 + place * 10_000, 500_000))
+        begin = at
+        rows.append(("write", JUDGED, own, at, int(100e3 * rng.uniform(0.9, 1.1))))
+        at += rows[-1][4] + 20_000
+        rows.append(("flush", None, 0, at, int(takes(number, own, its, rng) * rng.uniform(0.9, 1.1))))
+        at += rows[-1][4] + 20_000
+        operations.append((begin - 5_000, at - begin + 5_000, own, [len(rows) - 2, len(rows) - 1]))
+        at += int(1.5e6 * rng.uniform(0.9, 1.1))
+    op, comm, size, start, latency = (np.array(column) for column in zip(*rows, strict=True))
+    block = {
+        **_requests(
+            comm, start, latency, "nvme0n1", rng.integers(0, 1 << 24, len(rows)) * 4096, size, OTHER_PID
+        ),
+        "op": op,
+        "comm": [row[1] for row in rows],
+        "queue_ns": np.zeros(len(rows), np.int64),
+    }
+    begin, took, asked = (np.array([each[column] for each in operations]) for column in (0, 1, 2))
+    inside = np.array([latency[each[3]].sum() for each in operations])
+    count = len(operations)
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": begin,
+        "latency_ns": took,
+        "fs_ns": took - inside,
+        "device_ns": inside,
+        "op": ["sync"] * count,
+        "comm": [JUDGED] * count,
+        "size_bytes": asked,
+        "queue_depth": np.ones(count, np.int64),
+        "device": ["nvme0n1"] * count,
+        "pid": [JUDGED_PID] * count,
+        "tid": [101] * count,
+    }
+    parts = [
+        (app["op_id"][place], block["op_id"][child])
+        for place, each in enumerate(operations)
+        for child in each[3]
+    ]
+    links = {
+        "parent_id": np.array([part[0] for part in parts]),
+        "child_id": np.array([part[1] for part in parts]),
+    }
+    return write_case(path, app=app, block=block, links=links, devices=("nvme0n1",))
 
 
 def slow_while_busy(seed: int, path: Path) -> Path:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ground_truth.guests import roomy_syncs, slow_while_busy, steady_syncs
+from ground_truth.guests import (
+    flushed_at_random,
+    flushed_for_itself,
+    flushed_for_others,
+    roomy_syncs,
+    slow_while_busy,
+    steady_syncs,
+)
 from whodisk.detectors import met_requests
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import find_slow, none_of
@@ -33,3 +40,15 @@ def test_a_drive_with_places_for_all_makes_nobody_wait(tmp_path: Path) -> None:
 
 def test_who_is_there_while_the_drive_is_slow_did_not_make_it_slow(tmp_path: Path) -> None:
     assert not any(accused for _, accused, _ in _candidates(slow_while_busy(1, tmp_path / "case")))
+
+
+def test_a_flush_that_makes_others_data_durable_is_in_the_way_of_who_waits_for_it(tmp_path: Path) -> None:
+    [(name, accused, share)] = _candidates(flushed_for_others(1, tmp_path / "case"))
+    # The requests of the other have ended by then, and one flush in about ten takes 28 ms longer than 2 ms.
+    assert (name, accused) == ("backup", True)
+    assert 0.45 < share < 0.7
+
+
+def test_flushes_that_take_long_by_chance_or_for_own_data_accuse_nobody(tmp_path: Path) -> None:
+    assert not any(accused for _, accused, _ in _candidates(flushed_at_random(1, tmp_path / "chance")))
+    assert not any(accused for _, accused, _ in _candidates(flushed_for_itself(1, tmp_path / "own")))

@@ -13,7 +13,7 @@ from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.detectors.cpu_holders import told_apart
 from whodisk.detectors.submitter_gap import _one_after_the_other
 from whodisk.detectors.throttle import _group, _limits
-from whodisk.evidence.flush_owners import flushes_of_others
+from whodisk.evidence.flush_owners import flushes_of_others, written_before_flushes
 from whodisk.evidence.main_program import Program
 from whodisk.evidence.surroundings import Cause, _or_late_wakers
 from whodisk.evidence.survey import survey_layer
@@ -86,6 +86,35 @@ def test_a_flush_belongs_to_who_wrote_most_of_what_ended_since_the_one_before(tm
         )
         found = case.rows(f"SELECT comm, start_ns, size_bytes FROM {flushes_of_others(context)}")
     assert found == [{"comm": "backup", "start_ns": 6 * MS, "size_bytes": 1 << 20}]
+
+
+def test_what_was_written_before_a_flush_is_told_by_program(tmp_path: Path) -> None:
+    rows: list[tuple[str, str | None, int, float, float]] = [
+        ("flush", None, 0, 0, 1),
+        ("write", "db", 4096, 2, 3),
+        ("write", "backup", 1 << 20, 2, 3),
+        # Not yet in the device's cache when the flush begins.
+        ("write", "backup", 1 << 20, 3, 9),
+        ("write", "jbd2/sda-8", 8192, 3, 4),
+        ("flush", None, 0, 5, 8),
+        ("write", "indexer", 65536, 9, 10),
+        ("flush", None, 0, 11, 12),
+    ]
+    path = write_case(
+        tmp_path / "x.case",
+        syscall=calls_of(40, np.array([0]), MS),
+        block=requests_of(rows),
+        meta={"duration_ns": 100 * MS},
+    )
+    with Case(path) as case:
+        context: Any = SimpleNamespace(case=case, own_programs=(["db"], []), other_writers=[])
+        written = written_before_flushes(context, "sda", "backup", ["indexer"])
+        found = case.rows(f"SELECT its_bytes, other_bytes, third_bytes FROM {written} AS f ORDER BY op_id")
+    assert [tuple(map(int, row.values())) for row in found] == [
+        (0, 0, 0),
+        (1 << 20, 12288, 0),
+        (1 << 20, 65536, 65536),
+    ]
 
 
 @pytest.mark.parametrize(("ready_ms", "who"), [(11.0, "recorder"), (6.0, None)])

@@ -3,6 +3,9 @@
 `neighbour` looks at operations that begin soon after another program's requests, and `background_work` at times with it and without; a program that syncs all the
 time leaves neither. But its requests come and go within milliseconds, and which of the judged requests find some of them is chance. A device that is slow for a while has more in flight:
 so each request is compared with those of its kind next to it in time, those of the same block of time decide, and what it lost while the device completed nothing for half of its time does not count.
+
+What a program wrote is still in the device's cache when its requests have ended: whoever flushes that next waits for these data. So a flush after mostly its writes is compared, too, with those
+just before and after that had as much of others to make durable. What ended before a flush is known when it begins: a pause of the device meanwhile is chance.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.flush_owners import written_before_flushes
 from whodisk.evidence.links import waited_sql
 from whodisk.evidence.lost_to_requests import lost_to_requests, p99_without
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import SIZE_CLASS
+from whodisk.evidence.thresholds import FLUSH_OWNER_MIN
 from whodisk.findings import Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.peers import rotates
@@ -96,8 +101,20 @@ def run(context: Context) -> Result:
         ended = np.sort(_inside(context, device)[1])
         for comm, requests in programs:
             theirs = met(waited, block, *_inside(context, device, comm), ended)
-            if theirs and (found := _candidate(context, device, comm, requests, waited, theirs)):
-                result.candidates.append(found)
+            thirds = [other for other, _ in programs if other != comm]
+            flushes = _flushes(context, device, comm, thirds, waited)
+            flushed = flushed_after(flushes, _block(context, flushes.begin_ns))
+            claims = [
+                _candidate(context, device, comm, requests, waited, theirs) if theirs else None,
+                _candidate(context, device, comm, requests, flushes, flushed, of_flushes=True)
+                if flushed
+                else None,
+            ]
+            # The one that says more: what both cost may be the same time.
+            told = sorted(
+                (claim for claim in claims if claim), key=lambda claim: (claim.large, claim.share_of_latency)
+            )
+            result.candidates.extend(told[-1:])
     return result
 
 
@@ -146,6 +163,50 @@ WHERE NOT open AND device = {quoted(device)} AND coalesce({program_sql(context)}
     return Waited(op_id, begin, end, alike * 64 + np.ceil(np.log2(depth + 1)).astype(np.int64))
 
 
+@dataclass(frozen=True)
+class Flushes(Waited):
+    """Flush commands among these. Equal kinds: about as many bytes of others than the program that is asked for were written before them."""
+
+    #: Whether most of what was written before each is that program's, ...
+    after_its: Bools
+    #: ... or that of another one beside the judged program.
+    after_others: Bools
+
+
+def _flushes(context: Context, device: str, comm: str, thirds: list[str], waited: Waited) -> Flushes:
+    data = context.case.arrays(
+        f"""SELECT op_id, its_bytes > {FLUSH_OWNER_MIN} * (its_bytes + other_bytes) AS after_its, third_bytes > {FLUSH_OWNER_MIN} * (its_bytes + other_bytes) AS after_others,
+  CAST(floor(log2(greatest(other_bytes, 1))) AS INTEGER) AS kind FROM {written_before_flushes(context, device, comm, thirds)} AS f ORDER BY op_id"""
+    )
+    order = np.argsort(waited.op_id)
+    op_id = data["op_id"].astype(np.int64)
+    at = np.searchsorted(waited.op_id[order], op_id).clip(0, max(0, len(order) - 1))
+    known = waited.op_id[order][at] == op_id if len(order) else np.zeros(len(op_id), np.bool_)
+    place = order[at[known]]
+    # In the order in which the device got them, as `waited` is.
+    turn = np.argsort(place, kind="stable")
+    place = place[turn]
+    after_its, after_others, kind = (
+        data[name][known][turn] for name in ("after_its", "after_others", "kind")
+    )
+    return Flushes(
+        waited.op_id[place],
+        waited.begin_ns[place],
+        waited.end_ns[place],
+        kind.astype(np.int64),
+        after_its.astype(np.bool_),
+        after_others.astype(np.bool_),
+    )
+
+
+def flushed_after(flushes: Flushes, block: Ints) -> Met | None:
+    """What it cost flushes that most of what they had to make durable was that program's; None where too few had, or had not."""
+    free = np.asarray(~flushes.after_its & ~flushes.after_others, np.bool_)
+    if not flushes.after_its.any() or not free.any():
+        return None
+    return _against(flushes, block, flushes.after_its, free, np.zeros(len(free), np.bool_))
+
+
 def met(waited: Waited, block: Ints, begin_ns: Ints, end_ns: Ints, ended_ns: Ints) -> Met | None:
     """Of the requests `waited`, with the block of time of each, those that found one of another program's inside the device (`begin_ns` in order, `end_ns`); `ended_ns`: all completions there, in order.
 
@@ -156,7 +217,15 @@ def met(waited: Waited, block: Ints, begin_ns: Ints, end_ns: Ints, ended_ns: Int
     found = np.asarray(before > gone, np.bool_)
     if not found.any() or found.all():
         return None
-    free = np.asarray(~found, np.bool_)
+    stood_still = np.zeros(len(found), np.bool_)
+    stood_still[found] = (
+        silences(waited.begin_ns[found], waited.end_ns[found], ended_ns)[1] >= SERVED_SILENCE_MAX
+    )
+    return _against(waited, block, found, np.asarray(~found, np.bool_), stood_still)
+
+
+def _against(waited: Waited, block: Ints, found: Bools, free: Bools, stood_still: Bools) -> Met | None:
+    """Those that are `found` against those of their kind just before and after that are `free`; while the device `stood_still`, more does not count."""
     earlier, later, near = _next_to(waited, block, free)
     places = np.flatnonzero(found & (earlier > 0))
     if len(places) < MET_OF_KIND_MIN:
@@ -165,14 +234,13 @@ def met(waited: Waited, block: Ints, begin_ns: Ints, end_ns: Ints, ended_ns: Int
     blocks, index = np.unique(block[places[near]], return_inverse=True)
     if len(blocks) < NEIGHBOUR_BLOCKS_MIN:
         return None
-    _, silence = silences(waited.begin_ns[places], waited.end_ns[places], ended_ns)
-    stood_still = silence >= SERVED_SILENCE_MAX
+    still = stood_still[places]
     # A pause of the device meets those that find others inside more often, for they pile up in it: then it speaks for nobody that they took more.
     longer = np.sign(took - earlier) + np.sign(took - later)
-    longer[stood_still] = np.minimum(0.0, longer[stood_still])
+    longer[still] = np.minimum(0.0, longer[still])
     usual = (earlier + later) / 2
     excess = took - usual
-    excess[stood_still] = np.minimum(0.0, excess[stood_still])
+    excess[still] = np.minimum(0.0, excess[still])
     p_value = mean_above_zero(np.bincount(index, longer[near]) / np.bincount(index))
     return Met(places, usual, excess, p_value, len(blocks))
 
@@ -199,7 +267,14 @@ def _next_to(waited: Waited, block: Ints, free: Bools) -> tuple[Floats, Floats, 
 
 
 def _candidate(
-    context: Context, device: str, comm: str, requests: int, waited: Waited, met: Met
+    context: Context,
+    device: str,
+    comm: str,
+    requests: int,
+    waited: Waited,
+    met: Met,
+    *,
+    of_flushes: bool = False,
 ) -> Candidate | None:
     took, block = waited.device_ns[met.places], _block(context, waited.begin_ns[met.places])
     excess, whole = (
@@ -226,9 +301,15 @@ def _candidate(
     p99_ns, without_ns = p99_without(context, lost, np.ones(len(lost.op_id), np.bool_))
     worse = p99_ns / without_ns
     usual = words.duration(float(np.median(met.usual_ns)))
+    what = "flush" if of_flushes else "request"
+    did = (
+        "had mostly its data to make durable"
+        if of_flushes
+        else "found some of its requests inside the device"
+    )
     claim = (
-        f"{comm} uses {device}, too ({words.things(requests, 'request')}). Of {words.things(len(waited.op_id), 'request')} there that operations waited for, "
-        f"{words.count(len(met.places))} found some of its requests inside the device, and took {words.duration(float(np.median(took)))}, typically; others of their kind just before "
+        f"{comm} uses {device}, too ({words.things(requests, 'request')}). Of {words.things(len(waited.op_id), what, words.plural_op(what))} there that operations waited for, "
+        f"{words.count(len(met.places))} {did}, and took {words.duration(float(np.median(took)))}, typically; others {'with as much of other data' if of_flushes else 'of their kind'} just before "
         f"and after took {usual}. That is {words.percent(share)} of all latency. The 99th percentile is {words.duration(p99_ns)}, without these waits {words.duration(without_ns)}."
     )
     by_share = share >= SHARE_OF_LATENCY_MIN
@@ -236,7 +317,9 @@ def _candidate(
     return Candidate(
         culprit=asking(comm, None),
         claim=claim,
-        baseline="the requests next in time of the same kind and size class, with as many of the program's own in flight, that found none of "
+        baseline=f"the flushes next in time after as much was written by others, most of it not by {comm}"
+        if of_flushes
+        else "the requests next in time of the same kind and size class, with as many of the program's own in flight, that found none of "
         f"{comm} inside the device",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=share,

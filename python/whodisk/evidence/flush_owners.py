@@ -9,6 +9,7 @@ from __future__ import annotations
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX, FLUSH_OWNER_MIN
+from whodisk.reading.views import quoted
 
 
 def flushes_of_others(context: Context) -> str:
@@ -20,6 +21,20 @@ def flushes_of_others(context: Context) -> str:
         few = block.operations <= ASLEEP_REQUESTS_MAX and bool(block.select(op="flush"))
         context.case.add_view(name, _owners_sql(context) if few else _NONE)
     return name
+
+
+def written_before_flushes(context: Context, device: str, comm: str, thirds: list[str]) -> str:
+    """What a query selects from: flush commands of a device (op_id), what this program wrote of what ended since the one before it (`its_bytes`), what others did
+    (`other_bytes`), and the most that one of `thirds` did (`third_bytes`)."""
+    listed = ", ".join(map(quoted, thirds)) or "NULL"
+    return f"""(WITH seen AS (SELECT op_id, op, CASE WHEN op = 'write' THEN coalesce(size_bytes, 0) ELSE 0 END AS size_bytes, CASE WHEN op = 'write' THEN coalesce({program_sql(context)}, '') END AS program,
+    CASE WHEN op = 'flush' THEN start_ns + coalesce(queue_ns, 0) ELSE start_ns + latency_ns END AS at_ns
+  FROM block_ops WHERE NOT open AND op IN ('write', 'flush') AND device = {quoted(device)}),
+numbered AS (SELECT *, count(*) FILTER (op = 'flush') OVER (ORDER BY at_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number FROM seen),
+written AS (SELECT number, program, sum(size_bytes) AS size_bytes FROM numbered WHERE op = 'write' GROUP BY 1, 2)
+SELECT f.op_id, coalesce(sum(w.size_bytes) FILTER (w.program = {quoted(comm)}), 0) AS its_bytes, coalesce(sum(w.size_bytes) FILTER (w.program <> {quoted(comm)}), 0) AS other_bytes,
+  coalesce(max(w.size_bytes) FILTER (w.program IN ({listed})), 0) AS third_bytes
+FROM numbered AS f LEFT JOIN written AS w ON w.number = f.number WHERE f.op = 'flush' GROUP BY 1)"""
 
 
 #: Such a view without rows.
