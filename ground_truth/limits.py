@@ -268,6 +268,24 @@ def files_behind_a_mutex(seed: int, path: Path, in_calls: bool = True) -> Path:
     return _written(path, threads)
 
 
+def thinks(seed: int, path: Path, cause: str = "hrtimer_nanosleep") -> Path:
+    """Four threads read four blocks each, and think for 2 ms then: most of the time some call is under way, and two at least can hardly ever be waited for."""
+    rng = np.random.default_rng([seed, 67])
+    threads = [_Thread(TID + number, pid=TID) for number in range(4)]
+    for thread in threads:
+        thread.goes_on(int(rng.integers(0, 2_000_000)))
+        for _ in range(400):
+            for _ in range(4):
+                length = int(rng.normal(250_000, 25_000))
+                thread.wait("blocked", thread.now + 5_000, thread.now + length - 5_000, "io")
+                thread.call("read", length, device=length - 20_000)
+                thread.goes_on(5_000)
+            pause = int(rng.normal(2_000_000, 100_000))
+            thread.wait("blocked", thread.now, thread.now + pause, cause)
+            thread.now += pause
+    return _written(path, threads)
+
+
 def reads_a_stream(seed: int, path: Path, *, then_computes: bool = False) -> Path:
     """It reads one file to its end, 128 KiB a call. The kernel reads ahead: the device always has eight requests, and four calls of five find their
     data there; the fifth waits. It may then wait for its other thread, which computes with what lies in memory for nine times as long."""

@@ -279,13 +279,15 @@ AS_WHEN_RCU = (
 )
 #: What a thread sleeps in until another one of its program wakes it, or a time that it chose is over.
 AS_WHEN_WOKEN = ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me")
+#: What it sleeps in for a time that it chose, and nobody ends before.
+AS_WHEN_CHOSEN = ("hrtimer_nanosleep", "do_nanosleep")
 #: What it waits for in other functions of the kernel that have little to do with storage.
 _UNTIL = {
     **dict.fromkeys(AS_WHEN_WOKEN, "until woken by another thread, for a lock or for work"),
     **dict.fromkeys(
         AS_WHEN_RCU, "until all CPUs have let go of it (RCU), as when the table of open files grows"
     ),
-    **dict.fromkeys(("hrtimer_nanosleep", "do_nanosleep"), "for a time that the program chose"),
+    **dict.fromkeys(AS_WHEN_CHOSEN, "for a time that the program chose"),
     **dict.fromkeys(
         ("anon_pipe_read", "pipe_read", "pipe_wait_readable"), "until a pipe has something to read"
     ),

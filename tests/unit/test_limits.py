@@ -141,6 +141,18 @@ def test_sleep_that_is_no_storages_is_told_at_once(tmp_path: Path) -> None:
     assert "at most" not in str(reads.limit)
 
 
+def test_time_that_threads_let_pass_sets_their_pace(tmp_path: Path) -> None:
+    """Four jobs with think time have some call under way nearly always, and the verdict knew of nothing that sets their speed."""
+    verdict = solve(limits.thinks(3, tmp_path / "case"))
+    assert (verdict.status, verdict.findings) == ("healthy", [])
+    said = f"{verdict.limit}"
+    assert said.startswith("the pace of server itself: its 4 threads sleep 6"), said
+    assert "in hrtimer_nanosleep, for a time that the program chose" in said
+    assert any("without these sleeps" in step for step in verdict.next_steps)
+    # Who sleeps until another one wakes it chose nothing.
+    assert "pace" not in f"{solve(limits.thinks(3, tmp_path / 'woken', 'futex_do_wait')).limit}"
+
+
 def test_a_server_without_work_is_idle(tmp_path: Path) -> None:
     verdict = solve(limits.idles(3, tmp_path / "case"))
     assert verdict.status == "healthy"

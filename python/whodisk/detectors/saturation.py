@@ -20,6 +20,7 @@ from whodisk.detectors.thread_limit import (
     behind_calls,
     held_below,
     limit_of,
+    paced,
     remote_said,
     server_of,
     synced_mount,
@@ -231,7 +232,11 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     else:
         _in_flight(context, result, program, time)
     _name_sync(context, result, program, time)
-    if not result.limited and time is not None and (asleep := asleep_instead(context, program, time)):
+    if (
+        not result.limited
+        and time is not None
+        and (asleep := asleep_instead(context, program, time) or paced(program, time))
+    ):
         # It waits for no storage then, so it is at no limit of it; and what it waits for may be nothing to do.
         result.limit, result.limit_refute = asleep.said, asleep.refute
 

@@ -202,6 +202,23 @@ WHERE layer = '{context.layer}' AND start_ns < {int(high)} AND start_ns + latenc
     )
 
 
+def paced(program: Program, time: ThreadTime) -> Limit | None:
+    """Of a program with threads that sleep half of their time or more for a time that they chose: think time, or a rate to keep. No limit of storage, but calls that take
+    no time at all would not make it twice as fast."""
+    chosen = {
+        cause: part for cause, part in time.slept.items() if words.function(cause) in words.AS_WHEN_CHOSEN
+    }
+    share = sum(chosen.values())
+    if not time.waits_known or share < SLEEPS_INSTEAD_MIN:
+        return None
+    most = max(sorted(chosen), key=lambda cause: chosen[cause])
+    who = "its thread sleeps" if time.threads == 1 else f"{_its_threads(time)} sleep"
+    return Limit(
+        f"the pace of {program.name} itself: {who} {words.percent(share)} of the time {words.asleep(most)}, while no call on storage holds {'it' if time.threads == 1 else 'them'}",
+        "Run it without these sleeps: if it does not get faster, they are not what sets its speed.",
+    )
+
+
 @dataclass(frozen=True)
 class _Slept:
     """What threads mostly slept in outside of calls, in words, and whom they waited for there."""
