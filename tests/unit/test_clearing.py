@@ -27,6 +27,18 @@ def test_a_device_is_cleared_by_its_own_time(tmp_path: Path) -> None:
         assert "nvme0n1 (none of 40,000 requests spent over 1" in " ".join(verdict.summary)
 
 
+def test_a_stage_that_holds_what_a_finding_on_sums_costs_is_not_cleared(tmp_path: Path) -> None:
+    """A neighbour costs a sixteenth of all latency, inside the device, where operations pass all of their time; "none of them spent over ..." with the largest value seen cleared that stage."""
+    verdict = solve(TRUTHS["seldom_guest"].build(1, tmp_path / "case"))
+    assert [finding.culprit.name for finding in verdict.findings] == ["cron"]
+    stages = {item.what for item in verdict.cleared if item.what.startswith("stage:")}
+    assert "stage:device" not in stages
+    assert "stage:fs" in stages
+    # What is lost between operations is in none of their stages.
+    stopped = solve(TRUTHS["stopped_server"].build(1, tmp_path / "stopped"))
+    assert "stage:device" in [item.what for item in stopped.cleared]
+
+
 @pytest.mark.slow
 def test_operations_in_flight_together_are_one_piece_of_evidence(tmp_path: Path) -> None:
     """64 at a time tell no more of a device than the blocks of time in which they were there."""

@@ -65,6 +65,8 @@ class Judged:
     slow: bool
     #: Slow operations that findings explain.
     explained: Bools
+    #: The least that one of the findings costs inside operations, in parts of all latency; None: none does, but for stops between them.
+    least_cost: float | None = None
     #: The largest part of all latency that a claim is large enough to accuse with, and that may be chance.
     by_chance: float = 0.0
     #: Whom that claim would accuse, in words.
@@ -335,6 +337,9 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         ),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
+        least_cost=min(
+            (c.share_of_latency for c, _ in accused if c.stops is None and not c.stopped), default=None
+        ),
         by_chance=chance.share_of_latency if chance is not None else 0.0,
         by_chance_of=words.accused(chance.culprit.kind, chance.culprit.name, chance.culprit.because_of)
         if chance is not None

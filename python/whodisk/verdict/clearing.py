@@ -46,13 +46,19 @@ class _Suspect:
 
 
 def clear(
-    context: Context, claims: list[Finding], slow_excess_ns: float | None, limiting: frozenset[str]
+    context: Context,
+    claims: list[Finding],
+    slow_excess_ns: float | None,
+    limiting: frozenset[str],
+    cost: float | None = None,
 ) -> list[Cleared]:
     """Stages of the judged layer and devices of the block layer that are not to blame.
 
     `slow_excess_ns` is the median excess of the operations that the findings explain: something with
     operations that never came near half of it cannot be their cause. Without findings everything is
-    stated with the largest value seen. `claims` are all findings, also the consequences of another: nothing is cleared that
+    stated with the largest value seen. Findings on sums explain no operations by themselves: then a stage that
+    holds half of what one of them costs, or more, may be where that is lost (`cost`: the least of these, in parts
+    of all latency; None: all that is lost is lost between operations). `claims` are all findings, also the consequences of another: nothing is cleared that
     one of them names.
     """
     named = _named(claims)
@@ -60,7 +66,10 @@ def clear(
         context, context.surveys.get("block"), _devices(context, claims, named, limiting), slow_excess_ns
     )
     if claims:
-        cleared += _bounded(context, context.survey, _stages(context, named), slow_excess_ns)
+        suspects = _stages(context, named)
+        if slow_excess_ns is None and cost is not None:
+            suspects = [suspect for suspect in suspects if 2 * _held(context, suspect.column) < cost]
+        cleared += _bounded(context, context.survey, suspects, slow_excess_ns)
     return cleared
 
 
@@ -98,6 +107,13 @@ def _stages(context: Context, named: set[str]) -> list[_Suspect]:
         if named.isdisjoint({f"stage:{name}", f"stage:{stage}"}):
             found.append(_Suspect(f"stage:{name}", f"{stage}_ns", None, worst_ns))
     return found
+
+
+def _held(context: Context, column: str) -> float:
+    """Part of the time of all operations that they spent in a stage, by its column."""
+    number = STAGES.index(column.removesuffix("_ns"))
+    held_ns = sum(float(s.stage_ns[number]) for s in context.survey.strata)
+    return held_ns / max(1.0, context.survey.latency_ns)
 
 
 def _devices(

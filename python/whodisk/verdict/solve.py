@@ -193,7 +193,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         cleared=[
             item
             for item in judged.cleared
-            + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices)
+            + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices, judged.least_cost)
             if status != "insufficient" and item.what.removeprefix("device:") not in judged.trouble
         ],
         cannot_exclude=lost_of(incomplete)
