@@ -286,6 +286,22 @@ def thinks(seed: int, path: Path, cause: str = "hrtimer_nanosleep") -> Path:
     return _written(path, threads)
 
 
+def plays(seed: int, path: Path, pause_ns: int = 25_000_000) -> Path:
+    """Three players read a block of 0.25 ms each 25 ms; one read in twenty takes the device 10 ms. Most of the time no call is under way."""
+    rng = np.random.default_rng([seed, 68])
+    threads = [_Thread(TID + number, pid=TID) for number in range(3)]
+    for thread in threads:
+        thread.goes_on(int(rng.integers(0, pause_ns)))
+        for _ in range(700):
+            length = int(rng.normal(250_000, 15_000)) + (10_000_000 if rng.random() < 0.05 else 0)
+            thread.wait("blocked", thread.now + 5_000, thread.now + length - 5_000, "io")
+            thread.call("read", length, device=length - 20_000)
+            pause = int(rng.normal(pause_ns, 0.05 * pause_ns))
+            thread.wait("blocked", thread.now, thread.now + pause, "hrtimer_nanosleep")
+            thread.now += pause
+    return _written(path, threads)
+
+
 def reads_a_stream(seed: int, path: Path, *, then_computes: bool = False) -> Path:
     """It reads one file to its end, 128 KiB a call. The kernel reads ahead: the device always has eight requests, and four calls of five find their
     data there; the fifth waits. It may then wait for its other thread, which computes with what lies in memory for nine times as long."""

@@ -153,6 +153,19 @@ def test_time_that_threads_let_pass_sets_their_pace(tmp_path: Path) -> None:
     assert "pace" not in f"{solve(limits.thinks(3, tmp_path / 'woken', 'futex_do_wait')).limit}"
 
 
+def test_who_is_to_blame_for_little_of_the_time_does_not_hide_that_it_is_little(tmp_path: Path) -> None:
+    """A player sleeps 97 % of its time, and the verdict was "slow" without a word of that."""
+    verdict = solve(limits.plays(3, tmp_path / "case"))
+    assert verdict.status == "slow" and verdict.findings[0].culprit.name == "device"
+    said = [text for text in verdict.summary if text.startswith("What sets its speed: storage for ")]
+    assert len(said) == 1 and "% of the time at most" in said[0], verdict.summary
+    assert "What sets its speed: storage for " in "\n".join(str(line) for line in brief.lines(verdict, 80))
+    # Where calls hold it all the time, the culprit is what sets its speed.
+    busy = solve(limits.plays(3, tmp_path / "busy", 20_000))
+    assert busy.status == "slow"
+    assert "What sets its speed" not in " ".join(busy.summary)
+
+
 def test_a_server_without_work_is_idle(tmp_path: Path) -> None:
     verdict = solve(limits.idles(3, tmp_path / "case"))
     assert verdict.status == "healthy"

@@ -236,7 +236,8 @@ def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
 
 
 def _others(verdict: Verdict, width: int) -> list[Text]:
-    """Findings after the first, a line each; how many more there are. Where there is room, what the first one led to."""
+    """What sets the speed of a program that storage holds up for little of its time, whoever is to blame for that. Findings after the first, a line each; how many more
+    there are. Where there is room, what the first one led to."""
     others = verdict.findings[1:]
     if verdict.status == "slow":
         # One read of 10 ms, beside what makes all of them slow, is nothing to begin with.
@@ -247,7 +248,12 @@ def _others(verdict: Verdict, width: int) -> list[Text]:
         shown = [Text(_cut(f"Consequence: {claim}", width)) for claim in led_to[:1]]
     if len(others) > OTHERS_SHOWN:
         shown[-1] = Text(f"Also: {len(others) - OTHERS_SHOWN + 1} more findings, with --all")
-    return shown
+    if verdict.status != "slow":
+        return shown
+    speed = [
+        text for text in verdict.summary if verdict.limit and text == f"What sets its speed: {verdict.limit}."
+    ]
+    return [*(Text(_cut(text, width)) for text in speed), *shown]
 
 
 def _named(finding: Finding, width: int) -> str:

@@ -56,6 +56,9 @@ from whodisk.verdict.too_small import rejected
 #: What to do about a device that reports errors.
 TROUBLE_STEP = "Read the device's log (smartctl -x, nvme error-log, dmesg): its errors cost no time yet."
 
+#: How a sentence of the summary begins that says what sets a program's speed.
+SETS_SPEED = "What sets its speed: "
+
 #: What to record where calls do not show what a program waits for.
 OUTSIDE_STEP = (
     "Record all of the machine (whodisk record --duration 30s): requests to disks show what its calls do not."
@@ -695,8 +698,11 @@ def _summary(
         sentences.append(f"Look at a device, too: {_had(untold)}.")
     if not verdict.findings:
         sentences += verdict.speed
-    if verdict.limit and verdict.status != "slow":
-        sentences.append(f"What sets its speed: {verdict.limit}.")
+    # Where storage holds a program up for little of its time, that is so beside a culprit, too, which makes that little longer. What stops it between operations is
+    # more of what it sleeps.
+    little = not judged.limited and judged.least_cost is not None
+    if verdict.limit and (verdict.status != "slow" or little):
+        sentences.append(f"{SETS_SPEED}{verdict.limit}.")
     sentences += verdict.too_small[:1] + errors[:1]
     if verdict.cleared:
         sentences.append(_cleared_sentence(verdict))
