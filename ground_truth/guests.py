@@ -218,12 +218,12 @@ def _flushed(
         "comm": [row[1] for row in rows],
         "queue_ns": np.zeros(len(rows), np.int64),
     }
-    begin, took, asked = (np.array([each[column] for each in operations]) for column in (0, 1, 2))
+    started, took, asked = (np.array([each[column] for each in operations]) for column in (0, 1, 2))
     inside = np.array([latency[each[3]].sum() for each in operations])
     count = len(operations)
     app = {
         "op_id": APP_ID_BASE + np.arange(count),
-        "start_ns": begin,
+        "start_ns": started,
         "latency_ns": took,
         "fs_ns": took - inside,
         "device_ns": inside,
