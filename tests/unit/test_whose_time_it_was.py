@@ -110,7 +110,7 @@ def test_what_was_written_before_a_flush_is_told_by_program(tmp_path: Path) -> N
         context: Any = SimpleNamespace(case=case, own_programs=(["db"], []), other_writers=[])
         written = written_before_flushes(context, "sda", "backup", ["indexer"])
         found = case.rows(f"SELECT its_bytes, other_bytes, third_bytes FROM {written} AS f ORDER BY op_id")
-    assert [tuple(map(int, row.values())) for row in found] == [
+    assert [tuple(int(value or 0) for value in row.values()) for row in found] == [
         (0, 0, 0),
         (1 << 20, 12288, 0),
         (1 << 20, 65536, 65536),
