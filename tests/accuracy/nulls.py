@@ -65,6 +65,7 @@ from whodisk.evidence.peer_comparison import PeerGroup, compare
 from whodisk.evidence.service_times import Served
 from whodisk.evidence.thread_stops import Stops, overlaps
 from whodisk.evidence.thresholds import (
+    FLUSH_OWNER_MIN,
     LEVEL_BLOCKS,
     LEVEL_PLACES,
     MATCHED_BLOCKS,
@@ -548,6 +549,49 @@ def met_power(seed: int) -> float:
     return _met(both, other)
 
 
+def _after_data(w: World, other: Bools, flush: Bools) -> float:
+    """Of a world the writes `other` are another program's; operations that `flush` make durable what ended before them, since the flush before."""
+    writes = ~flush
+    ended = np.argsort(w.end_ns[writes], kind="stable")
+    at, size, its = w.end_ns[writes][ended], w.size_bytes[writes][ended], other[writes][ended]
+    begin, end = w.start_ns[flush], w.end_ns[flush]
+    last = np.searchsorted(at, begin, side="right")
+    first = np.append(0, last[:-1])
+    sums = [np.append(0, np.cumsum(size * chosen)) for chosen in (its, ~its)]
+    its_bytes, other_bytes = (of[last] - of[first] for of in sums)
+    flushes = met_requests.Flushes(
+        np.flatnonzero(flush),
+        begin,
+        end,
+        np.floor(np.log2(np.maximum(other_bytes, 1))).astype(np.int64),
+        np.asarray(its_bytes > FLUSH_OWNER_MIN * (its_bytes + other_bytes), np.bool_),
+        np.zeros(len(begin), np.bool_),
+    )
+    block = np.minimum(NEIGHBOUR_BLOCKS - 1, begin * NEIGHBOUR_BLOCKS // SPAN_NS)
+    found = met_requests.flushed_after(flushes, block)
+    return 1.0 if found is None else found.p_value
+
+
+def after_data(family: str, seed: int) -> float:
+    """A third of the operations are flushes, a third another program's writes; flushes are as slow as they would be without these."""
+    w = world(family, seed)
+    turn = w.rng.random(len(w))
+    return _after_data(w, turn < 1 / 3, turn > 2 / 3)
+
+
+def after_data_power(seed: int) -> float:
+    """A flush after a write of the other program, of which there are 300, takes twice as long."""
+    w = world("quiet", seed)
+    flush = np.asarray(w.rng.random(len(w)) > 0.5, np.bool_)
+    other = np.zeros(len(w), np.bool_)
+    other[w.rng.choice(np.flatnonzero(~flush), 300, replace=False)] = True
+    next_flush = np.searchsorted(w.start_ns[flush], w.end_ns[other])
+    slow = np.flatnonzero(flush)[next_flush[next_flush < flush.sum()]]
+    w.latency_ns[slow] *= 2
+    w.size_bytes[other] = 1 << 20
+    return _after_data(w, other, flush)
+
+
 def errors(family: str, seed: int) -> float:
     w = world(family, seed)
     times = np.sort(np.concatenate((w.moments(15), w.rng.integers(0, SPAN_NS, 15))))
@@ -947,6 +991,9 @@ TESTS: dict[str, Test] = {
     "hosts": Test("slow_host", "one host is slower, sampled", tuple(FLEETS), host, host_power),
     "guest": Test("neighbour", "slower soon after another program's requests", ALL, guest, guest_power),
     "met": Test("met_requests", "slower beside another program's requests in the device", ALL, met, met_power),
+    "after data": Test(
+        "met_requests", "flushes slower after mostly another program's data", ALL, after_data, after_data_power
+    ),
     "errors": Test("device_errors", "errors fall into slow operations", ALL, errors, errors_power),
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),
