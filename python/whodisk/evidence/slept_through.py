@@ -31,7 +31,7 @@ class SleptThrough:
     #: Stops of the process, and those that calls were in flight through.
     stops: int
     met: int
-    #: The chance that as many of the calls that are as long lie on stops, if they began at any time.
+    #: The chance that as many of the calls that are as long lie on stops, if they began at any time; Bonferroni over processes.
     p_value: float
 
 
@@ -63,10 +63,9 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
     calls = {name: values[free] for name, values in calls.items()}
     if not len(calls["op_id"]):
         return None
+    pids = np.unique(stops.pid[others])
     found = [
-        each
-        for pid in np.unique(stops.pid[others]).tolist()
-        if (each := _through(context, pid, *stops.of([pid]), calls)) is not None
+        each for pid in pids.tolist() if (each := _through(context, pid, *stops.of([pid]), calls)) is not None
     ]
     best = max(found, key=lambda each: int((each.end_ns - each.begin_ns).sum()), default=None)
     if best is None:
@@ -74,7 +73,14 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
     # A job control shell, or a freezer, stops several at once.
     with_it = tuple(each.pids[0] for each in found if np.array_equal(each.op_id, best.op_id))
     return SleptThrough(
-        with_it, best.op_id, best.tid, best.begin_ns, best.end_ns, best.stops, best.met, best.p_value
+        with_it,
+        best.op_id,
+        best.tid,
+        best.begin_ns,
+        best.end_ns,
+        best.stops,
+        best.met,
+        min(1.0, best.p_value * len(pids)),
     )
 
 
