@@ -24,7 +24,7 @@ from whodisk.evidence.outside_calls import (
 from whodisk.evidence.slept_through import slept_through
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.time_lost import busy_submitters, lost_in_rows, threads_time
-from whodisk.findings import Culprit
+from whodisk.findings import Culprit, Evidence
 from whodisk.machine.servers import file_server_of
 from whodisk.machine.wakers import STOPPED, holders_of
 from whodisk.statistics.stats import Ints
@@ -77,30 +77,42 @@ def _stopped_below(context: Context) -> Candidate | None:
     begin, end = stops.of(list(through.pids))
     server = file_server_of(context, through.op_id)
     where = f" on {server.mount}, which {server.said} serves (FUSE)," if server is not None else ""
-    threads = "its thread" if len(tids) == 1 else f"its {words.count(len(tids))} threads"
     claim = (
-        f"{name} ({words.processes(through.pids)}) was stopped {words.things(len(begin), 'time')} for {words.duration(float((end - begin).sum()))} in all "
-        f"(typically {words.duration(float(np.median(end - begin)))}). {words.things(len(through.op_id), 'call')} of {_named(context, through.tid)}{where} began and ended with "
-        f"{words.count(through.met)} of these stops: {words.percent(held.share)} of the time of {threads}."
+        f"{_was_stopped(name, through.pids, begin, end)} {words.things(len(through.op_id), 'call')} of {_named(context, through.tid)}{where} began and ended with "
+        f"{words.count(through.met)} of these stops: {words.percent(held.share)} of the time of {_its_threads(tids)}."
     )
-    pids = ", ".join(map(str, through.pids))
     return of_time_lost(
         held,
         culprit=Culprit("process", name, STOPPED),
         claim=claim,
         baseline="the rest of the time of these threads",
         metric="part of the threads' time",
-        evidence=[
-            evidence(
-                context.case,
-                "the stops",
-                f"SELECT * FROM ({stops_of_all_sql(context)}) AS stops WHERE pid IN ({pids}) ORDER BY start_ns, tid LIMIT 20",
-            )
-        ],
+        evidence=[_the_stops(context, through.pids)],
         refute=f"Look who stops {name}, and repeat without: if calls take as long, they did not wait for it.",
         remedy=WHO_STOPS.format(who=name),
         explains=np.isin(context.slow.op_id, through.op_id),
         causes=(("process", "silence of the submitter, state blocked"),),
+    )
+
+
+def _was_stopped(name: str, pids: tuple[int, ...], begin: Ints, end: Ints) -> str:
+    lasted = end - begin
+    return (
+        f"{name} ({words.processes(pids)}) was stopped {words.things(len(begin), 'time')} for {words.duration(float(lasted.sum()))} in all "
+        f"(typically {words.duration(float(np.median(lasted)))})."
+    )
+
+
+def _its_threads(tids: list[int]) -> str:
+    return "its thread" if len(tids) == 1 else f"its {words.count(len(tids))} threads"
+
+
+def _the_stops(context: Context, pids: tuple[int, ...]) -> Evidence:
+    listed = ", ".join(map(str, pids))
+    return evidence(
+        context.case,
+        "the stops",
+        f"SELECT * FROM ({stops_of_all_sql(context)}) AS stops WHERE pid IN ({listed}) ORDER BY start_ns, tid LIMIT 20",
     )
 
 
@@ -137,13 +149,11 @@ def _stopped(context: Context) -> Candidate | None:
     part = min(1.0, behind[holder])
     held = replace(held, share=held.share * part, low=held.low * part, high=held.high * part)
     held = replace(held, unit="sleep", threads_ns=float(whole.sum()))
-    who = f"{holder.name} ({words.processes(holder.pids)})"
-    threads = "its thread" if len(tids) == 1 else f"its {words.count(len(tids))} threads"
     names = _named(context, rows[0])
     claim = (
-        f"{who} was stopped {words.things(len(begin), 'time')} for {words.duration(float((end - begin).sum()))} in all (typically {words.duration(float(np.median(end - begin)))}). "
+        f"{_was_stopped(holder.name, holder.pids, begin, end)} "
         f"Meanwhile {names} slept {words.duration(part * waited_ns)} until it let go on, directly or behind others, in no call on storage: "
-        f"{words.percent(held.share)} of the time of {threads}."
+        f"{words.percent(held.share)} of the time of {_its_threads(tids)}."
     )
     return of_time_lost(
         held,
@@ -152,11 +162,7 @@ def _stopped(context: Context) -> Candidate | None:
         baseline="the rest of the time of these threads",
         metric="part of the threads' time",
         evidence=[
-            evidence(
-                context.case,
-                "the stops",
-                f"SELECT * FROM ({stops_of_all_sql(context)}) AS stops WHERE pid IN ({', '.join(map(str, holder.pids))}) ORDER BY start_ns, tid LIMIT 20",
-            ),
+            _the_stops(context, holder.pids),
             evidence(
                 context.case,
                 "the longest sleeps, and who ended them",
