@@ -65,3 +65,38 @@ def test_what_is_no_longer_than_others_or_not_known_to_be_is_not(
     for seed in range(3):
         path = mixed(tmp_path / str(seed), seed, writes, write_us, longest_ms)
         assert not any(slow.apart for slow in solve(path).slowest), seed
+
+
+def of_many_sizes(path: Path, seed: int, stalls: tuple[int, ...], heavy: float = 0.5) -> Path:
+    """Reads of eight sizes, 250 of each; the device holds those at `stalls` for half a second."""
+    rng = np.random.default_rng([seed, 48])
+    count = 2_000
+    latency = (200 * US * np.exp(rng.normal(0, heavy, count))).astype(np.int64)
+    latency[list(stalls)] = 500 * MS
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(count),
+        "start_ns": np.cumsum(latency + 100 * US) - latency,
+        "latency_ns": latency,
+        "size_bytes": 512 << (np.arange(count) % 8),
+        "offset_bytes": rng.integers(0, 1 << 20, count) * 65536,
+        "device": "sdb",
+        "queue_ns": 0,
+        "device_ns": latency,
+        "interrupt_ns": 0,
+    }
+    return write_case(path, block=block)
+
+
+def test_stalls_that_met_one_of_many_kinds_each_are_told(tmp_path: Path) -> None:
+    # Of 250 reads of one size, with this tail, one of half a second may be the longest by chance: of 2,000 it is not.
+    verdict = solve(of_many_sizes(tmp_path / "case", 1, (500, 1_501), 1.0))
+    assert verdict.status == "slow"
+    assert verdict.findings[0].claim.startswith("2 reads took 500 ms")
+    assert [slow.apart for slow in verdict.slowest[:3]] == [True, True, False]
+
+
+def test_a_heavy_tail_of_many_sizes_has_none(tmp_path: Path) -> None:
+    for seed in range(3):
+        assert not any(
+            slow.apart for slow in solve(of_many_sizes(tmp_path / str(seed), seed, (), 1.0)).slowest
+        )

@@ -29,7 +29,7 @@ from whodisk.evidence.thresholds import (
     RARE_KIND_RATIO_MIN,
 )
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
-from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, has_tail, standing_apart
+from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
@@ -209,33 +209,39 @@ def _with_rare_kinds(
     kinds: list[tuple[tuple[str, int], list[Stratum]]],
     found: list[Episode],
 ) -> list[Episode]:
-    """The same, with those of kinds that are too rare to have a tail of their own, where they stand apart from all operations together.
+    """The same, with those that stand apart from all operations together, where the tail of their own kind is not known well enough to tell.
 
-    Kinds differ: what is far longer than all others must be far longer than is usual of its own kind, too.
+    A kind may be too rare to have a tail, and of many kinds, a stall now and then meets one operation each. Kinds differ: what is far longer than all others must be far
+    longer than is usual of its own kind, too.
     """
     rare = {
         (e.start_ns, e.latency_ns): e
         for e in found
         if not e.silence
         and e.kind.operations >= RARE_KIND_OPERATIONS_MIN
-        and not has_tail(e.kind.operations, e.kind.episodes)
+        and e.kind.apart is None
         and e.latency_ns >= RARE_KIND_RATIO_MIN * e.kind.median_ns
     }
     if not rare:
         return found
     maxima = _maxima(rows, np.arange(len(rows["start_ns"])), [])
-    ahead = list(itertools.takewhile(lambda place: place[:2] in rare, maxima))
-    if not ahead or len(ahead) == len(maxima):
-        return found
-    next_ns = float(maxima[len(ahead)][1])
+    apart_already = {(e.start_ns, e.latency_ns) for e in found if e.apart}
+    ahead = list(itertools.takewhile(lambda place: place[:2] in rare or place[:2] in apart_already, maxima))
     values, counts = survey.histogram(survey.strata)
     median = quantile_from_bins(values, counts, 0.5)
     operations = sum(s.operations for s in survey.strata)
     apart = standing_apart(_lengths(maxima), operations, median, len(kinds))
-    if apart is None or apart.count < len(ahead) or ahead[-1][1] < RARE_KIND_RATIO_MIN * next_ns:
+    if apart is None:
+        return found
+    # Longer than usual of its kind may be many that do not stand apart.
+    ahead = ahead[: apart.count]
+    if not any(place[:2] in rare for place in ahead) or len(ahead) == len(maxima):
+        return found
+    next_ns = float(maxima[len(ahead)][1])
+    if ahead[-1][1] < RARE_KIND_RATIO_MIN * next_ns:
         return found
     apart = replace(apart, count=len(ahead), next_value=next_ns)
-    chosen = {id(rare[place[:2]]) for place in ahead}
+    chosen = {id(rare[place[:2]]) for place in ahead if place[:2] in rare}
     return [
         replace(e, apart=True, kind=replace(e.kind, apart=apart, episodes=len(maxima), rare=True))
         if id(e) in chosen
