@@ -1388,6 +1388,16 @@ TRUTHS: dict[str, Truth] = {
         because_of="stage:queue",
     ),
     "own_queue": Truth("crowded_device", False, crowds.own_queue),
+    "prefers_another": Truth(
+        "overtaken",
+        True,
+        crowds.prefers_another,
+        status="slow",
+        kind="process",
+        name="scan",
+        because_of="stage:queue",
+    ),
+    "prefers_itself": Truth("overtaken", False, crowds.prefers_itself),
     "roomy_neighbour": Truth("crowded_device", False, crowds.roomy_neighbour),
     "steady_neighbour": Truth(
         "neighbour",

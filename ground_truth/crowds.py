@@ -84,6 +84,63 @@ def roomy_neighbour(seed: int, path: Path) -> Path:
     return _shared(seed, path, {JUDGED: 3_000, "backup": 14_000}, {JUDGED: 100, "backup": 210}, slots=32)
 
 
+def _preferred(seed: int, path: Path, other: str, passes: int) -> Path:
+    """A device that serves one at a time. A reader has one request there; `other` always has four in flight, of which `passes` go past each of the reader's."""
+    rng = np.random.default_rng([seed, 56])
+    rows: list[tuple[str, int, int, int]] = []
+    waiting = [0] * 4
+    free, due, passed, reads = 0, 50_000, 0, 0
+    while reads < 400:
+        # Of the other's four the one that came first; of both whoever came first, unless the other is to be preferred still.
+        came = min(waiting)
+        mine = due <= max(free, came) and (passed >= passes or came > max(free, due))
+        at = due if mine else came
+        issued = max(free, at)
+        free = issued + int((100e3 if mine else 200e3) * rng.uniform(0.9, 1.1))
+        rows.append((JUDGED if mine else other, at, issued, free))
+        if mine:
+            due, passed, reads = free + int(rng.uniform(2e6, 4e6)), 0, reads + 1
+        else:
+            passed += at > due
+            waiting.remove(came)
+            waiting.append(free + 1_000)
+    comm, start, issued, end = (np.array(column) for column in zip(*rows, strict=True))
+    count, tid = len(comm), np.where(comm == JUDGED, 101, 102)
+    tid[(comm == JUDGED) & (other == JUDGED) & (end - issued > 150_000)] = 102
+    block = {
+        "op_id": BLOCK_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": end - start,
+        "queue_ns": issued - start,
+        "device_ns": end - issued,
+        "comm": comm,
+        "size_bytes": [4096] * count,
+        "device": ["nvme0n1"] * count,
+        "tid": tid,
+    }
+    mine = comm == JUDGED
+    app = {
+        **{name: np.asarray(values)[mine] for name, values in block.items()},
+        "op_id": APP_ID_BASE + np.arange(count)[mine],
+        "start_ns": start[mine] - 1_000,
+        "latency_ns": (end - start)[mine] + 2_000,
+        "fs_ns": np.full(mine.sum(), 1_000),
+        "reap_ns": np.full(mine.sum(), 1_000),
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"][mine]}
+    return write_case(path, app=app, block=block, links=links)
+
+
+def prefers_another(seed: int, path: Path) -> Path:
+    """The scheduler serves thirty of a scan's requests that came later before each of the reader's: 7 ms instead of 1."""
+    return _preferred(seed, path, "scan", 30)
+
+
+def prefers_itself(seed: int, path: Path) -> Path:
+    """The same, where both are threads of the judged program."""
+    return _preferred(seed, path, JUDGED, 30)
+
+
 # -- a rotating disk ------------------------------------------------------------------------------
 
 

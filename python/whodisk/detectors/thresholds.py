@@ -538,6 +538,22 @@ MET_OF_KIND_MIN = row(
     "At least this many must have found the other program's requests inside the device, and as many of their kind none: of fewer, the next one in time is far away.",
 )
 
+# overtaken
+OVERTAKEN_WAIT_MIN_NS = row(
+    "OVERTAKEN_WAIT_MIN_NS",
+    100_000,
+    "ns",
+    CHOSEN,
+    "Requests that waited less in the queue are not looked at: a thread that gathers several before it hands them on takes as long.",
+)
+OVERTAKEN_MIN = row(
+    "OVERTAKEN_MIN",
+    30,
+    "requests",
+    CHOSEN,
+    "Fewer requests of a program that went past accuse nobody: queues of different CPUs let some pass by themselves.",
+)
+
 # over_represented
 TRAIT_EPISODES_MAX = row("TRAIT_EPISODES_MAX", 400, "episodes", CHOSEN, "Looked at, at most.")
 TRAIT_EPISODES_MIN = row("TRAIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nothing.")

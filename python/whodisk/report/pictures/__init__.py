@@ -43,6 +43,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "neighbour": (moments.PICTURE,),
     "outliers": (moments.PICTURE,),
     "over_represented": (moments.PICTURE,),
+    "overtaken": (moments.PICTURE,),
     "own_bulk": (moments.PICTURE,),
     "own_turns": (moments.PICTURE,),
     "prefetch": (request_map.PICTURE, tier_waterfall.PICTURE),
