@@ -46,7 +46,7 @@ class Crowd:
 def run(context: Context) -> Result:
     """A candidate for each program with requests that the judged operations wait for."""
     result = Result()
-    if context.layer != "app" or "block" not in context.surveys:
+    if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
     rows = context.case.arrays(slots_sql(context))
     waited, whole = _waited(context)
@@ -82,7 +82,7 @@ def _lost_sql(context: Context, part: Floats) -> str:
     """`part`: of the slots that the program holds, per block of time."""
     held = ", ".join(f"({block}, {float(part[block])!r})" for block in np.flatnonzero(part > 0).tolist())
     return f"""SELECT w.op_id, w.queue_ns * p.part AS lost_ns
-FROM (SELECT op_id, queue_ns, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block FROM measured WHERE layer = 'app' AND queue_ns > 0) AS w
+FROM (SELECT op_id, queue_ns, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block FROM measured WHERE layer = '{context.layer}' AND queue_ns > 0) AS w
 JOIN (VALUES {held}) AS p(block, part) ON p.block = w.block"""
 
 
@@ -90,7 +90,7 @@ def _waited(context: Context) -> tuple[Floats, Floats]:
     """Time of the judged operations in the stage `queue`, and in all stages, per block of time, ns."""
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, coalesce(sum(queue_ns), 0) AS queue_ns, sum(latency_ns) AS latency_ns
-FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
     waited, whole = (
         placed(data["block"], data[column], LOSS_BLOCKS) for column in ("queue_ns", "latency_ns")
