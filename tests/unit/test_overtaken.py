@@ -1,4 +1,4 @@
-"""Whose requests went past whose in a queue, and what that cost."""
+"""Who went past whom in a queue, and what that cost."""
 
 from __future__ import annotations
 
