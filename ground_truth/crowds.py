@@ -95,9 +95,9 @@ def _preferred(seed: int, path: Path, other: str, passes: int) -> Path:
         came = min(waiting)
         mine = due <= max(free, came) and (passed >= passes or came > max(free, due))
         at = due if mine else came
-        issued = max(free, at)
-        free = issued + int((100e3 if mine else 200e3) * rng.uniform(0.9, 1.1))
-        rows.append((JUDGED if mine else other, at, issued, free))
+        begin = max(free, at)
+        free = begin + int((100e3 if mine else 200e3) * rng.uniform(0.9, 1.1))
+        rows.append((JUDGED if mine else other, at, begin, free))
         if mine:
             due, passed, reads = free + int(rng.uniform(2e6, 4e6)), 0, reads + 1
         else:

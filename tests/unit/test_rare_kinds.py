@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.synth import BLOCK_ID_BASE, write_case
+from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 from whodisk.verdict.solve import solve
 
 READS, US, MS = 6_000, 1_000, 1_000_000
@@ -100,3 +100,26 @@ def test_a_heavy_tail_of_many_sizes_has_none(tmp_path: Path) -> None:
         assert not any(
             slow.apart for slow in solve(of_many_sizes(tmp_path / str(seed), seed, (), 1.0)).slowest
         )
+
+
+def test_an_open_among_reads_that_take_as_long_again_and_again_is_nothing_apart(tmp_path: Path) -> None:
+    """Most reads find their data in memory, one in fifty waits for a disk, and so does one open."""
+    rng = np.random.default_rng(49)
+    count = 6_000
+    is_open = np.arange(count) % 200 == 0
+    cold = rng.random(count) < 0.006
+    cold[is_open] = np.arange(is_open.sum()) == 4
+    latency = (4 * US * np.exp(rng.normal(0, 0.5, count))).astype(np.int64)
+    latency[cold] = (rng.uniform(8, 60, int(cold.sum())) * MS).astype(np.int64)
+    syscall = {
+        "op_id": SYSCALL_ID_BASE | np.arange(count),
+        "start_ns": np.cumsum(latency + 100 * US) - latency,
+        "latency_ns": latency,
+        "op": np.where(is_open, "open", "read"),
+        "size_bytes": np.where(is_open, 0, 131_072),
+        "device": "sdb",
+        "fs_ns": np.where(is_open | ~cold, latency, 0),
+        "device_ns": np.where(cold & ~is_open, latency, 0),
+    }
+    verdict = solve(write_case(tmp_path / "case", syscall=syscall))
+    assert not any("at other times no operation" in finding.claim for finding in verdict.findings)

@@ -225,8 +225,8 @@ def _with_rare_kinds(
     if not rare:
         return found
     maxima = _maxima(rows, np.arange(len(rows["start_ns"])), [])
-    apart_already = {(e.start_ns, e.latency_ns) for e in found if e.apart}
-    ahead = list(itertools.takewhile(lambda place: place[:2] in rare or place[:2] in apart_already, maxima))
+    alone = {(e.start_ns, e.latency_ns): e for e in found if e.apart}
+    ahead = list(itertools.takewhile(lambda place: place[:2] in rare or place[:2] in alone, maxima))
     values, counts = survey.histogram(survey.strata)
     median = quantile_from_bins(values, counts, 0.5)
     operations = sum(s.operations for s in survey.strata)
@@ -235,7 +235,11 @@ def _with_rare_kinds(
         return found
     # Longer than usual of its kind may be many that do not stand apart.
     ahead = ahead[: apart.count]
+    these = [rare.get(place[:2]) or alone[place[:2]] for place in ahead]
     if not any(place[:2] in rare for place in ahead) or len(ahead) == len(maxima):
+        return found
+    # With those that stand apart from their own kind they are one thing only if they were held in the same place.
+    if any(e.apart for e in these) and len({(e.stage, e.device) for e in these}) > 1:
         return found
     next_ns = float(maxima[len(ahead)][1])
     if ahead[-1][1] < RARE_KIND_RATIO_MIN * next_ns:
@@ -275,6 +279,11 @@ def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Ep
             as_long = _as_long(case, survey, stage, device, alike, min(_least_ns(e, stage) for e in same))
             beside = _beside(as_long, apart)
             fell |= {id(e) for e in same if _is_common(beside, _least_ns(e, stage), len(numbers))}
+    # Those were compared with all operations: where one that is beyond the gap, too, is nothing apart, neither are they.
+    of_all = [e for e in apart if e.kind.rare and e.kind.apart]
+    least = min((e.kind.apart.next_value for e in of_all if e.kind.apart), default=math.inf)
+    if any(id(e) in fell and e.latency_ns > least for e in apart):
+        fell |= {id(e) for e in of_all}
     return [replace(e, apart=False, common=True) if id(e) in fell else e for e in found]
 
 
