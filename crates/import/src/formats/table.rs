@@ -266,6 +266,14 @@ fn word(place: usize, cell: &[u8], sink: &mut Sink) -> Option<u32> {
     })
 }
 
+/// Whether the comma in a number may stand between thousands: three digits behind it, and no nought alone in front (`1,234`).
+fn may_divide_thousands(cell: &str) -> bool {
+    let Some((whole, rest)) = cell.trim_start_matches('-').split_once(',') else {
+        return false;
+    };
+    rest.len() == 3 && (1..=3).contains(&whole.len()) && whole != "0"
+}
+
 /// What a file's rows are read with.
 struct Reader {
     fields: Vec<Field>,
@@ -275,6 +283,8 @@ struct Reader {
     device: Option<String>,
     is_told: bool,
     missing: u64,
+    /// A comma inside a cell stands in quotes, and may divide thousands.
+    has_commas: bool,
 }
 
 impl Reader {
@@ -293,6 +303,7 @@ impl Reader {
             device: source.device.clone(),
             is_told: false,
             missing: 0,
+            has_commas: false,
         })
     }
 
@@ -305,7 +316,13 @@ impl Reader {
                 continue;
             }
             let bad = |expected| Bad::new(format!("column {}", field.column), expected, cell);
+            let has_commas = self.has_commas;
             let scaled = || {
+                if has_commas && may_divide_thousands(cell) {
+                    return Err(bad(
+                        "a number that says by a point what its comma divides: thousands, or decimals",
+                    ));
+                }
                 scaled(cell, field.unit).ok_or_else(|| match cell.parse::<f64>() {
                     Ok(_) => {
                         bad("a number that fits the unit: it stands for more than 146 years, or an exabyte")
@@ -406,7 +423,7 @@ impl Reader {
             }
         }
         // Quotes after the last column that is wanted do not matter; more of that column does.
-        if at < end && text[at] != delimiter {
+        if at < end && (text[at] != delimiter || columns.plain.len() == columns.names) {
             return None;
         }
         let [start_ns, end_ns, latency_ns, ..] = &mut row.numbers;
@@ -487,6 +504,8 @@ fn read_text(source: &Source, reader: &mut Reader, sink: &mut Sink) -> Result<()
 /// Where the fields of a text are.
 struct Columns {
     delimiter: char,
+    /// How many columns the first line has.
+    names: usize,
     /// Of each field of the mapping.
     places: Vec<usize>,
     /// Up to the last that is wanted.
@@ -522,10 +541,15 @@ impl ReadLines for TextReader<'_> {
             return Ok(());
         }
         let Some(Columns {
-            delimiter, places, ..
+            delimiter,
+            places,
+            names,
+            ..
         }) = &self.columns
         else {
-            self.columns = Some(header(line.text, &self.reader.fields, self.source)?);
+            let columns = header(line.text, &self.reader.fields, self.source)?;
+            self.reader.has_commas = columns.delimiter == ',';
+            self.columns = Some(columns);
             return match self
                 .reader
                 .fields
@@ -537,6 +561,12 @@ impl ReadLines for TextReader<'_> {
             };
         };
         let cells = cells(line.text, *delimiter);
+        if cells.iter().skip(*names).any(|cell| !cell.is_empty()) {
+            let expected = format!(
+                "{names} columns as in the header (a cell that holds the mark between columns stands in quotes)"
+            );
+            return Err(Bad::new("", expected, line.text).into());
+        }
         let absent = places.iter().position(|at| *at >= cells.len());
         if let Some(field) = absent.and_then(|at| self.reader.fields.get(at)) {
             let expected = format!("a column '{}' as in the header", field.column);
@@ -645,6 +675,7 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
     };
     Ok(Columns {
         delimiter,
+        names: names.len(),
         is_plain: columns.len() == fields.len()
             && keys.len() == fields.len()
             && fields.iter().all(|field| field.unit > 0),
@@ -742,5 +773,43 @@ mod tests {
             error.contains("latency: expected a unit out of ns, 100ns, us, ms, s, found 'iso'"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_comma_that_is_no_decimal_one_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let source = Source {
+                files: vec![path.clone()],
+                map: Some("start=ts:s,latency=lat:us,op=op".into()),
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            read(&source, &mut sink).map_err(|e| e.to_string())?;
+            Ok::<_, String>(crate::testing::moments(sink))
+        };
+        let second = 1_795_517_681_000_000_000;
+        // Between other marks, or with other than three digits, it is one.
+        for (text, latency_ns) in [
+            ("ts,lat,op\n1795517681,\"1,5\",R\n", 1_500),
+            ("ts,lat,op\n1795517681,\"0,123\",R\n", 123),
+            ("ts;lat;op\n1795517681;1,234;R\n", 1_234),
+            ("ts,lat,op\n1795517681,7,R,,\n", 7_000),
+        ] {
+            assert_eq!(read(text).unwrap(), [(second, latency_ns)], "{text}");
+        }
+        let error = read("ts,lat,op\n1795517681,\"1,234\",R\n").unwrap_err();
+        assert!(
+            error.contains("line 2") && error.contains("column lat") && error.contains("thousands"),
+            "{error}"
+        );
+        // What is more than the header has moved the columns behind it.
+        for rows in ["1795517681,1,5,R\n", "1795517681,2,R\n1795517681,1,5,R\n"] {
+            let error = read(&format!("ts,lat,op\n{rows}")).unwrap_err();
+            assert!(error.contains("3 columns as in the header"), "{error}");
+        }
     }
 }

@@ -71,6 +71,10 @@ struct RecordReader<'a> {
     path: &'a Path,
     mapping: &'a Mapping,
     delimiter: u8,
+    /// How many the header has.
+    columns: usize,
+    /// A record was looked at.
+    has_begun: bool,
     roles: Vec<Role>,
     /// Columns after this one need not be looked at.
     last: usize,
@@ -162,6 +166,8 @@ impl<'a> RecordReader<'a> {
                 .take_while(|role| matches!(role, Role::Host | Role::Subject))
                 .count(),
             begin: Vec::new(),
+            columns: roles.len(),
+            has_begun: false,
             roles,
             values: vec![None; mapping.metrics.len()],
             unquoted: Vec::new(),
@@ -174,6 +180,10 @@ impl<'a> RecordReader<'a> {
     /// that is missing or no plain number); how many they were, and their bytes. Most lines are such: their end is found by reading them.
     fn plain_lines(&mut self, text: &[u8], sink: &mut Records) -> Result<(u64, usize), ImportError> {
         let (mut records, mut used) = (0, 0);
+        // The first is looked at as a whole: its columns are those of the header, or of no record.
+        if !self.has_begun {
+            return Ok((0, 0));
+        }
         while let Some((time, length)) = self.plain_line(&text[used..]) {
             sink.record(Some(time), self.host.id, self.subject.id, &self.values)?;
             records += 1;
@@ -222,7 +232,9 @@ impl<'a> RecordReader<'a> {
         let end = match *text.get(at)? {
             b'\n' => at + 1,
             b'\r' if text.get(at + 1) == Some(&b'\n') => at + 2,
-            byte if byte == self.delimiter => at + find(&text[at..], b'\n')? + 1,
+            byte if byte == self.delimiter && self.last + 1 < self.columns => {
+                at + find(&text[at..], b'\n')? + 1
+            }
             _ => return None,
         };
         Some((time?, end))
@@ -245,6 +257,20 @@ impl<'a> RecordReader<'a> {
     }
 
     fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Records) -> Result<(), ImportError> {
+        self.has_begun = true;
+        let mut behind = line.split(|byte| *byte == self.delimiter).skip(self.columns);
+        if behind.any(|field| !field.trim_ascii().is_empty()) {
+            let found = line.split(|byte| *byte == self.delimiter).count().to_string();
+            let expected = format!("{} fields, as in the header", self.columns);
+            let hint = "put a field that holds the mark between fields (a decimal comma) in quotes, or divide fields by semicolons";
+            return Err(ImportError::content(
+                self.path,
+                format!("line {at_line}"),
+                expected,
+                found,
+                hint,
+            ));
+        }
         let mut time = None;
         let (mut rest, mut column) = if !self.begin.is_empty() && begins_with(line, &self.begin) {
             (&line[self.begin.len()..], self.names)
@@ -290,7 +316,7 @@ impl<'a> RecordReader<'a> {
                         }
                         Role::Time => time = self.moment(field, at_line, column)?,
                         Role::Metric(metric) => {
-                            self.values[metric] = match number(field) {
+                            self.values[metric] = match self.number(field) {
                                 Field::Value(value) => Some(value),
                                 Field::Missing => None,
                                 Field::Wrong => return Err(self.wrong(at_line, column, "a number", field)),
@@ -323,6 +349,17 @@ impl<'a> RecordReader<'a> {
             }
         }
         sink.record(time, self.host.id, self.subject.id, &self.values)
+    }
+
+    /// A number. Where semicolons stand between fields, its comma is that of decimals: where a list has them, numbers have the comma.
+    fn number(&self, field: &[u8]) -> Field<f64> {
+        match number(field) {
+            Field::Wrong if self.delimiter == b';' && !field.contains(&b'.') => {
+                let text = String::from_utf8_lossy(field).replacen(',', ".", 1);
+                number(text.as_bytes())
+            }
+            read => read,
+        }
     }
 
     /// Whether a field of `rest` ends after this many bytes.

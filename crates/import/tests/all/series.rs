@@ -255,6 +255,42 @@ fn errors_name_the_place() {
 
 /// Whatever the bytes are: an error or a summary, never a panic.
 #[test]
+fn decimal_commas_need_another_mark_between_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let map = Some("device=disk,t=ts:s,latency=lat:us");
+    let text = "ts;disk;lat\n1;d1;1,5\n2;d1;1,234\n3;d1;2\n";
+    let summary = import(dir.path(), text, map).unwrap();
+    assert_eq!(summary.rows, 3);
+    let values: Vec<f64> = batches(dir.path())
+        .flat_map(|batch| {
+            let values = batch.column_by_name("value").unwrap();
+            values.as_primitive::<Float64Type>().values().to_vec()
+        })
+        .collect();
+    assert_eq!(values, [1500.0, 1234.0, 2000.0]);
+    // Here they move what stands behind them.
+    for text in [
+        "ts,lat,disk\n1,1,5,d1\n2,2,0,d1\n",
+        "ts,disk,lat\n1,d1,1,5\n",
+        "ts,disk,lat\n1,d1,2\n1,d1,1,5\n",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let error = import(dir.path(), text, map).unwrap_err().to_string();
+        assert!(
+            error.contains("expected 3 fields, as in the header, found 4"),
+            "{error}"
+        );
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(
+        import(dir.path(), "ts,disk,lat\n1,d1,2,\n2,d1,2,,\n", map)
+            .unwrap()
+            .rows,
+        2
+    );
+}
+
+#[test]
 fn damaged_files_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = 99_u64;
