@@ -1,7 +1,7 @@
 //! What a logger put in front of every line: a moment (`ts`, `docker logs -t`, `kubectl logs --timestamps`), and behind it the host and the program
 //! (journald, syslog), the stream (containerd) or a level (Python's logging); or what a page, a script or `cat -n` did: marks of a quotation or a comment, numbers of
 //! lines, the host that `pdsh` had it from, the container (`docker compose`, `kubectl logs --prefix`), or of what a diff adds. Ansible shows each line as a string of
-//! JSON. It is passed over where a format shows only without it.
+//! JSON, Docker's files and `journalctl -o json` as a member of an object. It is passed over where a format shows only without it.
 use crate::format::{Format, Head};
 use crate::FORMATS;
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum Prefix {
     /// `2026-11-27T10:00:00.123456789Z stdout F `
     Container,
-    /// `Nov 27 10:00:00 host program[4711]: `
+    /// `Nov 27 10:00:00 host program[4711]: `, `<14>1 2026-11-27T10:00:00Z host program 4711 - - `
     Syslog,
     /// `2026-11-27 10:00:00,123 - INFO - `, `10:00:00 DEBUG| [stdout] `
     Level,
@@ -36,11 +36,13 @@ pub enum Prefix {
     Pod,
     /// `    "a line",`
     Text,
+    /// `{"log":"a line\n","stream":"stdout"}`
+    Member,
     /// A line between two backticks.
     Code,
 }
 
-const ALL: [Prefix; 13] = [
+const ALL: [Prefix; 14] = [
     Prefix::Container,
     Prefix::Syslog,
     Prefix::Level,
@@ -53,6 +55,7 @@ const ALL: [Prefix; 13] = [
     Prefix::Service,
     Prefix::Pod,
     Prefix::Text,
+    Prefix::Member,
     Prefix::Code,
 ];
 
@@ -132,6 +135,7 @@ fn behind(prefix: Prefix, head: &Head, is_known: bool) -> Option<Head> {
             | Prefix::Level
             | Prefix::Service
             | Prefix::Text
+            | Prefix::Member
             | Prefix::Code
     );
     let is_certain = |line: &str| is_mark || prefix == Prefix::Pod && prefix.host(line).is_some();
@@ -188,6 +192,9 @@ impl Prefix {
 
     /// The line that a string of JSON is.
     pub fn decoded<'a>(&self, line: &'a str) -> Option<Cow<'a, str>> {
+        if *self == Prefix::Member {
+            return member(line).map(Cow::Owned);
+        }
         let inside = (*self == Prefix::Text).then(|| of_text(line))??;
         match inside.contains('\\') {
             true => serde_json::from_str(&format!("\"{inside}\""))
@@ -208,14 +215,25 @@ impl Prefix {
             Prefix::Service => Some(of_service(line)?.1),
             Prefix::Pod => Some(bracketed(line)?.1),
             Prefix::Text => Some(of_text(line)?),
+            // What is inside is told by `decoded`.
+            Prefix::Member => {
+                member(line)?;
+                Some(line)
+            }
             Prefix::Code => Some(line.trim().strip_prefix('`')?.strip_suffix('`')?),
             Prefix::Container | Prefix::Syslog | Prefix::Level | Prefix::Moment => None,
         };
         if let Some(rest) = marked {
             return Some((None, rest));
         }
+        // Syslog's priority.
+        let (line, is_of_syslog_1) = match self {
+            Prefix::Syslog => without_priority(line),
+            _ => (line, false),
+        };
         let (moment, rest) = moment(line)?;
         let rest = match self {
+            Prefix::Syslog if is_of_syslog_1 => behind_names(rest)?,
             Prefix::Moment => rest,
             Prefix::Level => behind_level(rest)?,
             Prefix::Syslog => {
@@ -237,6 +255,60 @@ impl Prefix {
         };
         Some((Some(moment), rest))
     }
+}
+
+/// Names of the member that holds a line: of Docker's files, of `journalctl -o json`, of others that collect logs.
+const MEMBERS: [&str; 6] = ["log", "MESSAGE", "message", "msg", "line", "text"];
+
+/// The line that stands in an object of JSON, which is all that a line has.
+fn member(line: &str) -> Option<String> {
+    let text = line.trim();
+    if !text.starts_with('{') || !text.ends_with('}') {
+        return None;
+    }
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    let inside = MEMBERS.iter().find_map(|name| object.get(*name)?.as_str())?;
+    let inside = inside.strip_suffix('\n').unwrap_or(inside);
+    let inside = inside.strip_suffix('\r').unwrap_or(inside);
+    (!inside.contains('\n')).then(|| inside.to_owned())
+}
+
+/// A line without the priority that syslog sends in front of it, and whether the version of its protocol is there, too: `<14>1 `
+/// (https://www.rfc-editor.org/rfc/rfc5424#section-6).
+fn without_priority(line: &str) -> (&str, bool) {
+    let behind = line.strip_prefix('<').and_then(|rest| {
+        let (priority, rest) = rest.split_once('>')?;
+        let is_number = (1..=3).contains(&priority.len()) && digits(priority.as_bytes()) == priority.len();
+        is_number.then_some(rest)
+    });
+    match behind.map(|rest| (rest, rest.strip_prefix("1 "))) {
+        None => (line, false),
+        Some((_, Some(rest))) => (rest, true),
+        Some((rest, None)) => (rest, false),
+    }
+}
+
+/// What stands behind the names of host, program, process and message, and behind what is structured: `host program 4711 - - `.
+fn behind_names(line: &str) -> Option<&str> {
+    let mut rest = line;
+    for _ in 0..4 {
+        let (name, behind) = rest.split_once(' ')?;
+        if name.is_empty() {
+            return None;
+        }
+        rest = behind;
+    }
+    let rest = match rest.strip_prefix('-') {
+        Some(rest) => rest,
+        // `[name key="value"][...]`
+        None => {
+            let inside = rest.strip_prefix('[')?;
+            let end = inside.find("] ").or_else(|| inside.find("]\n"))?;
+            &inside[end + 1..]
+        }
+    };
+    let text = without_blank(rest)?;
+    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// What stands behind the marks of a quotation, which may be one of a quotation.
@@ -549,6 +621,19 @@ mod tests {
             (Prefix::Text, "    \"  7,0 a\",", Some("  7,0 a")),
             (Prefix::Text, "\"\"\n", Some("")),
             (Prefix::Text, "\"a\": 1,", None),
+            (
+                Prefix::Syslog,
+                "<14>1 2026-11-27T10:00:00.1Z db1 fio 4711 - -  8,0 a",
+                Some(" 8,0 a"),
+            ),
+            (
+                Prefix::Syslog,
+                "<14>1 2026-11-27T10:00:00Z db1 fio - ID7 [x@1 a=\"b\"][y] a",
+                Some("a"),
+            ),
+            (Prefix::Syslog, "<14>Nov 27 10:00:00 db1 fio[1]:  a", Some(" a")),
+            (Prefix::Syslog, "<x>Nov 27 10:00:00 db1 fio[1]: a", None),
+            (Prefix::Syslog, "<14>1 2026-11-27T10:00:00Z db1 fio a", None),
             (Prefix::Text, "\"a\": \"b\",", None),
             (Prefix::Text, "\"", None),
             (Prefix::Level, "2026-11-27 10:00:00,123 - INFO -  a", Some(" a")),
@@ -609,6 +694,11 @@ mod tests {
             behind(Prefix::Text, of_ansible).unwrap(),
             "read(3, \"a\") = 0\n\nb\n"
         );
+        let of_docker =
+            "{\"log\":\"a \\\"b\\\"\\r\\n\",\"stream\":\"stdout\"}\n{\"log\":\"\\n\"}\n{\"log\":\"c\"}\n";
+        assert_eq!(behind(Prefix::Member, of_docker).unwrap(), "a \"b\"\n\nc\n");
+        // Lines that hold several, or none, stay.
+        assert_eq!(behind(Prefix::Member, "{\"log\":\"a\\nb\"}\n{\"a\":1}\n"), None);
         // ftrace's head.
         assert_eq!(behind(Prefix::Comment, "# tracer: nop\n#\n# a\n x 1\n"), None);
     }

@@ -278,7 +278,7 @@ impl Passed {
 fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     match prefix.and_then(|prefix| prefix.split(line)) {
         // It was decoded.
-        Some(_) if prefix == Some(prefix::Prefix::Text) => Line {
+        Some(_) if matches!(prefix, Some(prefix::Prefix::Text | prefix::Prefix::Member)) => Line {
             text: line,
             moment: None,
             host: None,
