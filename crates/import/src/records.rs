@@ -109,6 +109,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let (mut above, mut is_directly) = (String::new(), false);
     // A bad line that is short: it was cut off, if no record follows.
     let mut short: Option<(String, Bad)> = None;
+    // Lines without a number below an empty one: text, if no record follows.
+    let (mut below, mut is_below_empty) = (Below::default(), false);
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
@@ -116,6 +118,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 is_begun = true;
                 above = last_line(&lines.whole()[..used]).into_owned();
                 settle(&mut short, path, sink)?;
+                below.settle(path, sink)?;
+                is_below_empty = false;
             }
             lines.pass(plain, used);
         }
@@ -129,6 +133,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         let decoded = prefix.and_then(|prefix| prefix.decoded(&shown));
         let line = behind(prefix, decoded.as_deref().unwrap_or(&shown));
         let was_directly = std::mem::take(&mut is_directly);
+        let was_below_empty = std::mem::replace(&mut is_below_empty, line.text.trim().is_empty());
         match page.mark(line.text, if was_directly { &above } else { "" }) {
             // What stood there has ended, as with an empty line: a table does not go on behind it. Of a page that is there in part, so may a fence say
             // that seems to begin something.
@@ -159,7 +164,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         match done {
             Err(RecordError::Bad(_)) if of_shell(line.text.as_bytes()) => {}
             Err(RecordError::Bad(_))
-                if !is_begun && (is_prose(line.text) || is_command(line.text))
+                if !is_begun && (is_prose(line.text) || is_heading(line.text) || is_command(line.text))
                     || !lines.is_cut && is_aside(line.text) =>
             {
                 Passed::count(&mut beside, &lines)
@@ -168,6 +173,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             Ok(()) if line.text.trim_ascii().is_empty() => {}
             Ok(()) => {
                 settle(&mut short, path, sink)?;
+                below.settle(path, sink)?;
                 (is_begun, is_directly) = (true, true);
                 line.text.clone_into(&mut above);
                 if let Some(host) = line.host.filter(|_| !reader.keeps_hosts_apart()) {
@@ -179,8 +185,17 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 }
             }
             Err(RecordError::Fatal(error)) => return Err(error),
+            Err(RecordError::Bad(bad))
+                if !lines.is_cut
+                    && is_begun
+                    && !has_digit(line.text)
+                    && (below.has_begun() || was_below_empty || is_end_of_page(line.text)) =>
+            {
+                below.add(&lines, bad, path, sink)?;
+            }
             Err(RecordError::Bad(bad)) => {
                 settle(&mut short, path, sink)?;
+                below.settle(path, sink)?;
                 if lines.is_cut {
                     sink.cut(path, &lines.place(), &bad);
                 } else if is_begin_of_row(line.text, &above) {
@@ -199,6 +214,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     if let Some((place, bad)) = short {
         sink.cut(path, &place, &bad);
     }
+    below.pass(&mut beside);
     if let Some(passed) = cut_out {
         let places = counted(passed.count, "place");
         sink.missing(
@@ -218,6 +234,52 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         );
     }
     Ok(())
+}
+
+/// Lines behind the last record so far that may be text: what somebody says below a log is short, too ("Thanks").
+#[derive(Default)]
+struct Below {
+    lines: Vec<(String, Bad)>,
+    passed: Option<Passed>,
+}
+
+/// More lines than somebody writes below a log.
+const LINES_BELOW_MAX: usize = 200;
+
+impl Below {
+    fn has_begun(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// One more, the line at hand.
+    fn add(&mut self, lines: &Lines<'_>, bad: Bad, path: &Path, sink: &mut Sink) -> Result<(), ImportError> {
+        Passed::count(&mut self.passed, lines);
+        self.lines.push((lines.place(), bad));
+        match self.lines.len() > LINES_BELOW_MAX {
+            true => self.settle(path, sink),
+            false => Ok(()),
+        }
+    }
+
+    /// They are bad records: others follow.
+    fn settle(&mut self, path: &Path, sink: &mut Sink) -> Result<(), ImportError> {
+        self.passed = None;
+        let mut all = std::mem::take(&mut self.lines).into_iter();
+        all.try_for_each(|(place, bad)| bad_record(path, &place, bad, sink))
+    }
+
+    /// They are text: the file has ended.
+    fn pass(self, beside: &mut Option<Passed>) {
+        if let Some(passed) = self.passed {
+            beside.get_or_insert(Passed { count: 0, ..passed }).count += self.lines.len() as u64;
+        }
+    }
+}
+
+/// Whether a line is of tags alone, each of which ends something: `</pre></body></html>`.
+fn is_end_of_page(line: &str) -> bool {
+    let line = line.trim();
+    line.ends_with('>') && line.split('<').skip(1).all(|tag| tag.starts_with('/')) && line.starts_with('<')
 }
 
 /// A short line is a bad record where others follow.
@@ -401,6 +463,15 @@ impl Page {
 pub fn is_prose(line: &str) -> bool {
     let words = words(line).filter(|word| is_of_letters(word)).count();
     words > 1 && words > line.split_whitespace().filter(|word| has_digit(word)).count()
+}
+
+/// Whether a line is what stands above a log: words of letters, and a colon behind them (`Output:`).
+fn is_heading(line: &str) -> bool {
+    let line = line.trim();
+    let Some(words) = line.strip_suffix(':') else {
+        return false;
+    };
+    !words.is_empty() && words.split_whitespace().all(is_of_letters)
 }
 
 /// Whether a line behind records, or between them, is nothing of a log: it is drawn, or what somebody says of the records, a sentence that begins with
@@ -979,6 +1050,26 @@ mod tests {
             said.contains("what 2 lines around") && said.contains("from line 2 on: 'some words here'"),
             "{said}"
         );
+        // A heading above, and a few words below.
+        for text in [
+            "Output:\n1 a\n2 b\n",
+            "Output:\n```text\n1 a\n```\n",
+            "1 a\n\nAny idea?\n",
+            "1 a\n\n\n</pre></body></html>\n",
+            "1 a\n</pre></body></html>\n",
+        ] {
+            let said = read(text).unwrap();
+            assert!(said.contains("what 1 line around"), "{text} {said}");
+        }
+        let said = read("1 a\n\nAny idea?\nThanks\n\nJo\n").unwrap();
+        assert!(
+            said.contains("what 3 lines around") && said.contains("line 3 on: 'Any idea?'"),
+            "{said}"
+        );
+        // Not if a record follows, or another that is broken.
+        for text in ["1 a\n\nJo\n2 b\n", "1 a\n\nJo\nx1 7\n"] {
+            assert!(read(text).unwrap_err().contains("line 3"), "{text}");
+        }
         // A record that is broken is told, wherever it is.
         assert!(read("x1 7\n2 b\n")
             .unwrap_err()
