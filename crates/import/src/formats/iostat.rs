@@ -298,7 +298,7 @@ impl Reader {
         }
         if words.is_empty() {
             self.above_blank = match self.table {
-                Table::Iostat if !self.is_wrapped => Some(self.table),
+                Table::Iostat | Table::Sar if !self.is_wrapped => Some(self.table),
                 _ => self.above_blank.filter(|_| self.table == Table::Other),
             };
             self.table = Table::Other;
@@ -307,7 +307,7 @@ impl Reader {
         if let Some(table) = self
             .above_blank
             .take()
-            .filter(|_| self.goes_on_below_blank(&words))
+            .filter(|table| self.goes_on_below_blank(*table, &words))
         {
             self.table = table;
             self.is_spaced = true;
@@ -320,14 +320,18 @@ impl Reader {
 
     /// Whether a line below an empty one is a row of the table above that: pages put one between all of their lines. Where they do, what is left of a
     /// row that is damaged is one, too.
-    fn goes_on_below_blank(&self, words: &[&str]) -> bool {
+    fn goes_on_below_blank(&self, table: Table, words: &[&str]) -> bool {
+        let of_time = match table {
+            Table::Sar => self.words_of_time(),
+            _ => 0,
+        };
         let rates = words.iter().filter(|word| value(word, "").is_ok()).count();
         match self.is_spaced {
             true => rates > 1 && 2 * rates >= words.len(),
             false => {
                 let device = words.get(self.device_at);
                 let is_name = device.is_some_and(|name| number(name, "").is_err() && !is_rate(name));
-                is_name && words.len() == self.columns.len() && rates + 1 == words.len()
+                is_name && words.len() == self.columns.len() && rates + 1 + of_time == words.len()
             }
         }
     }
@@ -1338,6 +1342,16 @@ mod tests {
         for banner in ["Linux OSWbb v8.3.2 db1", "Linux OSWbb v7.3.3"] {
             assert_eq!(moments(&log(banner)), (1_795_517_672, 60, false), "{banner}");
         }
+    }
+
+    #[test]
+    fn a_table_of_sar_goes_on_where_a_page_put_empty_lines_between_all() {
+        let log = "Linux 6.1.0 (host) \t11/27/26 \t_x86_64_\t(2 CPU)\n\n10:00:00          DEV       tps     rkB/s     wkB/s     await\n\
+            10:00:01          sda      1.00      4.00      0.00      2.00\n10:00:01          sdb      2.00      8.00      0.00      3.00\n\
+            10:00:02        IFACE   rxpck/s   txpck/s    rxkB/s    txkB/s\n10:00:03         eth0      1.00      4.00      0.00      2.00\n";
+        let read = |log: &str| import(log).unwrap().records;
+        assert_eq!(read(log), 2);
+        assert_eq!(read(&log.replace('\n', "\n\n")), 2);
     }
 
     #[test]
