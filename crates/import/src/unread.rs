@@ -18,11 +18,39 @@ const SYSBENCH: &str = "sysbench's report";
 const OF_SYSBENCH: &str =
     "it holds no device's requests; trace the run with blktrace, or its calls with strace -f -y -T -ttt";
 
+const HTTP: &str = "a web server's log of requests";
+const OF_HTTP: &str =
+    "a table of when each request came and how long it took is read: --as ops --map 'start=COLUMN:s,latency=COLUMN:ms'; of the storage below it, biosnoop's rows are";
+
+const KERNEL: &str = "the kernel's log";
+const OF_KERNEL: &str =
+    "it names errors and resets of drives, and not how long requests took: trace them (biosnoop); of a drive's own counters smartctl -j -x DEVICE is read";
+
+const POSTGRESQL: &str = "PostgreSQL's log";
+const OF_QUERIES: &str =
+    "a query makes many requests or none: trace the server's devices (biosnoop), or its calls with strace -f -y -T -ttt -p PID; pgbench -l is read";
+
+const ETCD: &str = "etcd's log";
+const OF_ETCD: &str =
+    "it tells only what was slow; trace its calls with strace -f -y -T -ttt -e trace=fdatasync,pwrite64,write -p PID, or its devices with biosnoop";
+
+const NFS: &str = "a client's counters of NFS";
+const OF_NFS: &str =
+    "of their means nothing is read; nfsslower 0 prints every operation, with how long it took, and strace -f -y -T -ttt every call";
+
+const OF_IOPING: &str =
+    "they have no moments: whodisk solve -- ioping ... records the same requests with theirs";
+
+const OF_PERF_TRACE: &str =
+    "take the calls with strace -f -y -T -ttt, or the requests with perf record -e 'block:*' and perf script";
+
+const OF_SADF: &str = "the same as JSON: sadf -j -- -d, or as rows: sadf -d -- -d";
+
 const OF_RATES: &str =
     "it does not tell how long requests took: iostat -x -t 1 does; snapshots of /proc/diskstats hold the same counters";
 
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 40] = [
+const KNOWN: [(&[&str], &str, &str); 75] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -146,7 +174,7 @@ const KNOWN: [(&[&str], &str, &str); 40] = [
     (
         &["\tawait\t"],
         "sadf -p",
-        "the same as JSON: sadf -j -- -d, or as rows: sadf -d -- -d",
+        OF_SADF,
     ),
     (
         &["clat (", "min=", "stdev="],
@@ -156,7 +184,7 @@ const KNOWN: [(&[&str], &str, &str); 40] = [
     (
         &["): request=", " time="],
         "ioping's lines",
-        "they have no moments: whodisk solve -- ioping ... records the same requests with theirs",
+        OF_IOPING,
     ),
     (
         &["- Takes(s): ", ", TPM: "],
@@ -166,7 +194,7 @@ const KNOWN: [(&[&str], &str, &str); 40] = [
     (
         &[" ms): ", "/", ") = "],
         "perf trace's lines",
-        "take the calls with strace -f -y -T -ttt, or the requests with perf record -e 'block:*' and perf script",
+        OF_PERF_TRACE,
     ),
     (
         &["sysbench ", " (using ", "LuaJIT"],
@@ -176,6 +204,105 @@ const KNOWN: [(&[&str], &str, &str); 40] = [
     // Of version 1, and before.
     (&["s ] thds: ", " tps: ", " qps: "], SYSBENCH, OF_SYSBENCH),
     (&["s] threads: ", " tps: ", "response time: "], SYSBENCH, OF_SYSBENCH),
+    (
+        &["UID", "PID", "Command"],
+        "pidstat's table",
+        "it tells what each process read and wrote, not how long requests took: biosnoop prints every request, with its process",
+    ),
+    (
+        &["Total DISK READ"],
+        "iotop's table",
+        "it tells what each process read and wrote, not how long requests took: biosnoop prints every request, with its process",
+    ),
+    (
+        &["capacity", "operations", "bandwidth"],
+        "what zpool iostat prints",
+        "iostat -x -t 1 tells how long requests of the pool's disks took, and biosnoop each of them",
+    ),
+    (&["ops/s", "rpc bklog"], NFS, OF_NFS),
+    (&["retrans", "avg RTT (ms)"], NFS, OF_NFS),
+    (&[" mounted on ", "with fstype nfs"], NFS, OF_NFS),
+    (
+        &["# Query_time: ", "Lock_time: "],
+        "MySQL's log of slow queries",
+        OF_QUERIES,
+    ),
+    (&[" LOG:  duration: ", " ms"], POSTGRESQL, OF_QUERIES),
+    (&[" LOG:  checkpoint "], POSTGRESQL, OF_QUERIES),
+    (&[" LOG:  starting PostgreSQL "], POSTGRESQL, OF_QUERIES),
+    (&["slow fdatasync"], ETCD, OF_ETCD),
+    (&["apply request took too long"], ETCD, OF_ETCD),
+    (&["\"GET ", " HTTP/"], HTTP, OF_HTTP),
+    (&["\"HEAD ", " HTTP/"], HTTP, OF_HTTP),
+    (&["\"POST ", " HTTP/"], HTTP, OF_HTTP),
+    (&["\"PUT ", " HTTP/"], HTTP, OF_HTTP),
+    (&["I/O error, dev "], KERNEL, OF_KERNEL),
+    (&["hostbyte=DID_"], KERNEL, OF_KERNEL),
+    (&["nvme nvme", " timeout, "], KERNEL, OF_KERNEL),
+    (
+        &["blocked for more than", " seconds"],
+        KERNEL,
+        OF_KERNEL,
+    ),
+    (
+        &["interval", "i/o", "MB/sec", "bytes"],
+        "Vdbench's report",
+        "it holds means of intervals; trace the devices that it measured with biosnoop or blktrace",
+    ),
+    (
+        &["DSK |", " avio "],
+        "atop's text",
+        "iostat -x -t 1 tells the same of each disk, and is read",
+    ),
+    (
+        &["ioping statistics ---"],
+        "ioping's lines",
+        OF_IOPING,
+    ),
+    (
+        &["Summary of events:"],
+        "perf trace's lines",
+        OF_PERF_TRACE,
+    ),
+    (
+        &["PID", "COMM", "FD", "ERR", "PATH"],
+        "opensnoop's table",
+        "it does not tell how long opening took: strace -f -y -T -ttt -e trace=open,openat does",
+    ),
+    (
+        &["stress-ng: "],
+        "stress-ng's report",
+        "it holds no requests; trace the run with biosnoop, or its calls with strace -f -y -T -ttt",
+    ),
+    (
+        &["Sequential Output", "Sequential Input"],
+        "bonnie++'s report",
+        "it holds no requests; trace the run with biosnoop, or its calls with strace -f -y -T -ttt",
+    ),
+    (
+        &["Iozone: Performance Test"],
+        "iozone's report",
+        "it holds no requests; trace the run with biosnoop, or its calls with strace -f -y -T -ttt",
+    ),
+    (
+        &["Timing ", " disk reads: "],
+        "what hdparm prints",
+        "it holds one rate; fio's logs hold every operation (--write_lat_log=NAME --log_offset=1)",
+    ),
+    (
+        &[" bytes (", " copied, "],
+        "what dd prints",
+        "it holds one rate; fio's logs hold every operation (--write_lat_log=NAME --log_offset=1)",
+    ),
+    (
+        &["CrystalDiskMark "],
+        "CrystalDiskMark's report",
+        OF_DISKSPD,
+    ),
+    (&["\tall\t%usr\t"], "sadf -p", OF_SADF),
+    (&["\tall\t%user\t"], "sadf -p", OF_SADF),
+    (&["\tLINUX-RESTART\t"], "sadf -p", OF_SADF),
+    (&["<!DOCTYPE svg"], "a picture (sadf -g draws such ones)", OF_SADF),
 ];
 
 /// What a file is, and what to import instead; None: it is unknown.
@@ -193,6 +320,13 @@ pub fn looks_like(head: &Head) -> Option<(String, &'static str)> {
             "lines as in fio's logs, in a file with another name".into(),
             "its name alone says what the values are: rename it as fio does, NAME_lat.1.log (latencies), NAME_bw.1.log (KiB/s) or NAME_iops.1.log; \
              or --as fio-lat",
+        ));
+    }
+    if let Some(members) = members_of_lines(head) {
+        return Some((
+            format!("lines of JSON with the members {members}"),
+            "make a table of those that tell when, and how long it took, and import that: jq -r '[.MEMBER, .MEMBER] | @csv' FILE, a line with their names above it, \
+             --as ops --map 'start=MEMBER:iso,latency=MEMBER:ms'",
         ));
     }
     let columns = columns_of_table(head)?;
@@ -215,6 +349,20 @@ pub fn looks_like(head: &Head) -> Option<(String, &'static str)> {
 }
 
 const COLUMNS_SHOWN: usize = 6;
+
+/// The names of members, if the first lines are objects of JSON, each of them whole and with a number.
+fn members_of_lines(head: &Head) -> Option<String> {
+    let mut objects = head.filled_lines().take(2).map(|line| {
+        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+        object
+            .values()
+            .any(serde_json::Value::is_number)
+            .then_some(object)
+    });
+    let (first, _) = (objects.next()??, objects.next()??);
+    let names: Vec<&str> = first.keys().take(2 * COLUMNS_SHOWN).map(String::as_str).collect();
+    Some(names.join(", "))
+}
 
 /// The names in a first line that has as many cells as the second, in which numbers stand.
 fn columns_of_table(head: &Head) -> Option<Vec<&str>> {
@@ -259,8 +407,16 @@ mod tests {
         assert!(of("0, 51192, 1, 4096, 0\n0, 46675, 1, 4096, 0\n")
             .unwrap()
             .contains("fio's logs"));
+        assert_eq!(
+            of("{\"ts\":\"2026-11-27T10:00:00Z\",\"ms\":1.5}\n{\"ts\":\"2026-11-27T10:00:01Z\",\"ms\":2}\n")
+                .unwrap(),
+            "lines of JSON with the members ms, ts"
+        );
         for text in [
             "",
+            "{\"a\": 1}\n",
+            "{\"a\": 1}\n{\"a\":\n",
+            "{\"a\": \"b\"}\n{\"a\": \"c\"}\n",
             "a,b\n",
             "a,b\n1,2,3\n",
             "1,2\n3,4\n",
@@ -380,6 +536,58 @@ mod tests {
                 "pg_test_fsync's report",
             ),
             ("Tracing fsync()s. Ctrl-C to end.", "what fsyncsnoop prints"),
+            (
+                "10:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command",
+                "pidstat's table",
+            ),
+            (
+                "              capacity     operations     bandwidth    total_wait",
+                "what zpool iostat prints",
+            ),
+            (
+                "read:   ops/s   kB/s   kB/op   retrans   avg RTT (ms)   avg exe (ms)",
+                "a client's counters of NFS",
+            ),
+            (
+                "device nfs:/a mounted on /mnt with fstype nfs4 statvers=1.1",
+                "a client's counters of NFS",
+            ),
+            (
+                "# Query_time: 2.000312  Lock_time: 0.000010  Rows_sent: 1  Rows_examined: 10",
+                "MySQL's log of slow queries",
+            ),
+            (
+                "2026-11-27 10:00:00.123 UTC [19] LOG:  duration: 12.5 ms  statement: SELECT 1",
+                "PostgreSQL's log",
+            ),
+            (
+                "{\"level\":\"warn\",\"msg\":\"slow fdatasync\",\"took\":\"1.2s\"}",
+                "etcd's log",
+            ),
+            (
+                "192.0.2.1 - - [27/Nov/2026:10:00:01 +0000] \"GET /a HTTP/1.1\" 200 5 rt=0.012",
+                "a web server's log of requests",
+            ),
+            (
+                "[  812.123460] blk_update_request: I/O error, dev sdb, sector 8 op 0x0:(READ)",
+                "the kernel's log",
+            ),
+            (
+                "             interval        i/o   MB/sec   bytes   read     resp",
+                "Vdbench's report",
+            ),
+            (
+                "DSK |          sda | busy     52% | read     120 | avio 8.10 ms |",
+                "atop's text",
+            ),
+            ("--- /tmp (ext4 /dev/vda 252 GiB) ioping statistics ---", "ioping's lines"),
+            (" Summary of events:", "perf trace's lines"),
+            ("PID    COMM               FD ERR PATH", "opensnoop's table"),
+            ("512 bytes (512 B) copied, 0.0001 s, 5.1 MB/s", "what dd prints"),
+            (
+                "host\t31\t2026-11-27 10:00:19 UTC\tall\t%usr\t2.15",
+                "sadf -p",
+            ),
             (
                 "#Time     Name       KBytes Merged  IOs Size  Wait  KBytes Merged  IOs Size  Wait  RWSize  QLen  Wait SvcTim Util",
                 "collectl's table of disks (-sD)",

@@ -79,7 +79,11 @@ fn recognise(head: &Head) -> bool {
 
 /// A header of any table of sar's. One that names one column alone has a rate in it: `proc/s`.
 fn is_header_of_sar(words: &[&str]) -> bool {
-    is_header(words) && (words.len() > 2 || words.last().is_some_and(|word| is_rate(word)))
+    // pidstat begins as sar does.
+    let is_of_processes = words.contains(&"PID") && words.contains(&"Command");
+    is_header(words)
+        && !is_of_processes
+        && (words.len() > 2 || words.last().is_some_and(|word| is_rate(word)))
 }
 
 /// What the rows at hand are of.
@@ -1352,6 +1356,23 @@ mod tests {
         let read = |log: &str| import(log).unwrap().records;
         assert_eq!(read(log), 2);
         assert_eq!(read(&log.replace('\n', "\n\n")), 2);
+    }
+
+    #[test]
+    fn the_table_of_pidstat_is_none_of_sar() {
+        let of = |header: &str| {
+            let text = format!("Linux 6.1.0 (host) \t11/27/26 \t_x86_64_\t(2 CPU)\n\n{header}\n10:00:01   0   5112   1.0   2.0   0.00   0   bash\n");
+            recognise(&Head {
+                name: "log".into(),
+                bytes: text.into_bytes(),
+            })
+        };
+        assert!(!of(
+            "10:00:00      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command"
+        ));
+        assert!(of(
+            "10:00:00        CPU     %user     %nice   %system   %iowait    %steal     %idle"
+        ));
     }
 
     #[test]
