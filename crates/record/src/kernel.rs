@@ -59,6 +59,9 @@ const URING_REQUESTS: &[Enumerator] = &[("REQ_F_FIXED_FILE_BIT", 0)];
 /// What `block/flush.h` tells.
 const FLUSHES_SERVING: &str = "which flush command a write waited for";
 
+/// What `block/bio.h` tells of bios with data in the page cache.
+pub const FILES_BEHIND: &str = "files behind block requests of the page cache";
+
 /// A flag. Its place differs between kernels.
 const FLUSH_SEQUENCE: &str = "__RQF_FLUSH_SEQ";
 
@@ -81,10 +84,10 @@ pub struct Macros {
     last: Version,
 }
 
-/// The newest kernel of which macros were read, or tried on one that runs.
-const READ_UNTIL: Version = (6, 18);
+/// The newest kernel of which macros were read.
+const READ_UNTIL: Version = (7, 3);
 
-/// `sched.bpf.c`. Sources: the headers of 6.1 and 6.12.
+/// `sched.bpf.c`. Sources: the headers of 6.1, 6.12 and 7.3.
 pub const TASKS: Macros = Macros {
     names: "TASK_*, EXIT_*, PF_KTHREAD, JOBCTL_TRAP_FREEZE_BIT, LCB_F_*",
     header: "include/linux/sched.h, include/linux/sched/jobctl.h, include/trace/events/lock.h",
@@ -92,7 +95,7 @@ pub const TASKS: Macros = Macros {
     last: READ_UNTIL,
 };
 
-/// `syscall.bpf.c`. Source: the header of 6.1 and 6.12.
+/// `syscall.bpf.c`. Source: the header of 6.1, 6.12 and 7.3.
 pub const COMPAT: Macros = Macros {
     names: "TS_COMPAT",
     header: "arch/x86/include/asm/thread_info.h",
@@ -100,7 +103,7 @@ pub const COMPAT: Macros = Macros {
     last: READ_UNTIL,
 };
 
-/// `bio.h`, for bios that the I/O controller held back. Source: the header of 6.1 and 6.12.
+/// `bio.h`, for bios that the I/O controller held back. Source: the header of 6.1, 6.12 and 7.3.
 pub const WORKERS: Macros = Macros {
     names: "PF_WQ_WORKER",
     header: "include/linux/sched.h",
@@ -108,7 +111,7 @@ pub const WORKERS: Macros = Macros {
     last: READ_UNTIL,
 };
 
-/// `bio.h`, for the files behind bios. Source: the header of 6.1 and 6.12 (PAGE_MAPPING_FLAGS), and the patch that names them
+/// `bio.h`, for the files behind bios. Source: the header of 6.1 and 6.12 (PAGE_MAPPING_FLAGS), and that of 7.3; they are named
 /// FOLIO_MAPPING_FLAGS since 6.17, with the same value.
 pub const MAPPINGS: Macros = Macros {
     names: "FOLIO_MAPPING_FLAGS",
@@ -117,7 +120,7 @@ pub const MAPPINGS: Macros = Macros {
     last: READ_UNTIL,
 };
 
-/// `errno` of block requests. Source: the header of 6.1 and 6.12, where BLK_STS_NOTSUPP to BLK_STS_DEV_RESOURCE are 1 to 13.
+/// `errno` of block requests. Source: the header of 6.1, 6.12 and 7.3, where BLK_STS_NOTSUPP to BLK_STS_DEV_RESOURCE are 1 to 13.
 pub const STATUSES: Macros = Macros {
     names: "BLK_STS_*",
     header: "include/linux/blk_types.h",
@@ -202,6 +205,16 @@ impl Numbers {
                 any: &[("btrfs_bio", "private")],
                 what: "which direct I/O on btrfs a block request belongs to",
                 module: Some("btrfs"),
+            },
+            Fields {
+                any: &[("page", "compound_info"), ("page", "compound_head")],
+                what: FILES_BEHIND,
+                module: None,
+            },
+            Fields {
+                any: &[("bvec_iter", "bi_offset"), ("bvec_iter", "bi_bvec_done")],
+                what: FILES_BEHIND,
+                module: None,
             },
             Fields {
                 any: &[("loop_cmd", "iocb")],
@@ -470,6 +483,7 @@ fn version(release: &str) -> Option<Version> {
 fn read_types(types: &[u8], names: &BTreeSet<&str>, structs: &BTreeSet<&str>) -> Option<Types> {
     const MAGIC: u16 = 0xeb9f;
     const STRUCT: u32 = 4;
+    const UNION: u32 = 5;
     const ENUM: u32 = 6;
     const ENUM64: u32 = 19;
     let number = |at: usize| Some(u32::from_le_bytes(types.get(at..at + 4)?.try_into().ok()?));
@@ -486,17 +500,24 @@ fn read_types(types: &[u8], names: &BTreeSet<&str>, structs: &BTreeSet<&str>) ->
     };
     let mut found = Types::default();
     let mut at = begin;
+    // Where each type lies; its number is its place here plus one. Number 0 is void.
+    let mut places = Vec::new();
+    let mut wanted = Vec::new();
     while at < begin + length {
         let (called, info) = (text(number(at)?)?, number(at + 4)?);
         let (kind, members) = (info >> 24 & 0x1f, info as usize & 0xffff);
+        if kind == STRUCT && structs.contains(called) {
+            wanted.push((called, at));
+        }
+        places.push(at);
         at += 12;
         // What follows the 12 bytes that every type has.
         let (once, each) = match kind {
-            1 | 14 | 17 => (4, 0),               // integer, variable, declaration tag
-            3 => (12, 0),                        // array
-            STRUCT | 5 | 15 | ENUM64 => (0, 12), // struct, union, section, enum of 64 bits
-            ENUM | 13 => (0, 8),                 // enum, prototype of a function
-            2 | 7..=12 | 16 | 18 => (0, 0),      // what has only a name and a type
+            1 | 14 | 17 => (4, 0),                   // integer, variable, declaration tag
+            3 => (12, 0),                            // array
+            STRUCT | UNION | 15 | ENUM64 => (0, 12), // struct, union, section, enum of 64 bits
+            ENUM | 13 => (0, 8),                     // enum, prototype of a function
+            2 | 7..=12 | 16 | 18 => (0, 0),          // what has only a name and a type
             _ => return None,
         };
         if kind == ENUM || kind == ENUM64 {
@@ -509,13 +530,26 @@ fn read_types(types: &[u8], names: &BTreeSet<&str>, structs: &BTreeSet<&str>) ->
                     found.enumerators.entry(name.into()).or_default().insert(value);
                 }
             }
-        } else if kind == STRUCT && structs.contains(called) {
-            for member in 0..members {
-                let field = text(number(at + member * each)?)?;
-                found.fields.insert((called.into(), field.into()));
-            }
         }
         at += once + members * each;
+    }
+    for (called, place) in wanted {
+        // Members without a name are structs and unions: what they have is the struct's own.
+        let mut inside = vec![place];
+        while let Some(at) = inside.pop() {
+            for member in 0..number(at + 4)? as usize & 0xffff {
+                let member = at + 12 + member * 12;
+                let (field, of) = (text(number(member)?)?, number(member + 4)? as usize);
+                if !field.is_empty() {
+                    found.fields.insert((called.into(), field.into()));
+                    continue;
+                }
+                let at = *places.get(of.checked_sub(1)?)?;
+                if [STRUCT, UNION].contains(&(number(at + 4)? >> 24 & 0x1f)) {
+                    inside.push(at);
+                }
+            }
+        }
     }
     Some(found)
 }
@@ -607,11 +641,13 @@ mod tests {
                 "{said}"
             );
         }
-        assert!(kernel("6.18.44", &[]).macros_known(&TASKS).is_ok());
-        assert!(kernel("6.19.0", &[])
+        for release in ["6.18.44", "6.19.14+deb13-amd64", "7.3.4+deb13-amd64"] {
+            assert!(kernel(release, &[]).macros_known(&TASKS).is_ok(), "{release}");
+        }
+        assert!(kernel("7.4.0", &[])
             .macros_known(&TASKS)
             .unwrap_err()
-            .contains("this is 6.19.0"));
+            .contains("this is 7.4.0"));
     }
 
     #[test]
@@ -672,6 +708,48 @@ mod tests {
             .unwrap()
             .fields;
         assert_eq!(there, [("s".to_string(), "f".to_string())].into());
+    }
+
+    /// A struct and, behind it, what its members without a name are: `page` of 7.1 has `compound_info` in a struct in a union.
+    #[test]
+    fn a_field_is_found_in_a_member_without_a_name() {
+        let mut texts = vec![0];
+        let mut text = |word: &str| {
+            let at = texts.len() as u32;
+            texts.extend([word.as_bytes(), b"\0"].concat());
+            at
+        };
+        let (page, flags, info) = (text("page"), text("flags"), text("compound_info"));
+        let (int, other, head) = (text("int"), text("other"), text("compound_head"));
+        let words = [
+            [int, 1 << 24, 4, 32].as_slice(),
+            &[page, 4 << 24 | 2, 16, flags, 1, 0, 0, 3, 64],
+            &[0, 5 << 24 | 1, 8, 0, 4, 0],
+            &[0, 4 << 24 | 1, 8, info, 1, 0],
+            &[other, 4 << 24 | 1, 8, head, 1, 0],
+        ]
+        .concat();
+        let bytes = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+        let length = words.len() as u32 * 4;
+        let header = bytes(&[0x0001_eb9f, 24, 0, length, length, texts.len() as u32]);
+        let found = read_types(
+            &[header, bytes(&words), texts].concat(),
+            &BTreeSet::new(),
+            &["page"].into(),
+        );
+        let fields = ["compound_info", "flags"].map(|field| ("page".to_string(), field.to_string()));
+        assert_eq!(found.unwrap().fields, fields.into());
+    }
+
+    #[test]
+    fn what_is_left_out_of_bios_is_told_once_for_each_field() {
+        let left_out = kernel("7.9.0", NAMELESS).left_out(&Numbers::OF_REQUESTS);
+        let of_files: Vec<&str> = left_out
+            .iter()
+            .filter(|(what, _)| *what == FILES_BEHIND)
+            .map(|(_, because)| because.rsplit_once(' ').unwrap().1)
+            .collect();
+        assert_eq!(of_files, ["page.compound_head", "bvec_iter.bi_bvec_done"]);
     }
 
     #[test]

@@ -65,8 +65,13 @@ struct folio___bio {
 	unsigned long index;
 };
 
+// Of a tail page: where its folio begins, + 1 (folio_of).
 struct page {
-	unsigned long compound_head; // of a tail page: its folio's address + 1
+	unsigned long compound_info;
+};
+
+struct page___until_7_0 {
+	unsigned long compound_head;
 };
 
 struct bio_vec {
@@ -78,7 +83,15 @@ struct bvec_iter___bio {
 	u64 bi_sector;
 	u32 bi_size;
 	u32 bi_idx;
+	u32 bi_offset; // within the piece bi_idx
+};
+
+struct bvec_iter___until_7_2 {
 	u32 bi_bvec_done;
+};
+
+struct bio___until_7_2 {
+	struct bvec_iter___until_7_2 bi_iter;
 };
 
 struct bio___bio {
@@ -205,6 +218,40 @@ static __always_inline u64 own_op_id(u64 iocb)
 	return BPF_CORE_READ((struct io_kiocb *)iocb, cqe.user_data);
 }
 
+// The folio of a page; 0 = this kernel does not tell. A tail page says where its folio begins, with bit 0 set: the folio's
+// address or, on some kernels since 7.1, a mask that makes it out of the tail's (include/linux/page-flags.h, set_compound_head).
+// A mask has ones from some bit upwards, so what it lacks to zero is a power of two. Should that hold for an address, too,
+// then the mask gives this address for every tail behind it.
+static __always_inline u64 folio_of(struct page *page)
+{
+	struct page___until_7_0 *until = (void *)page;
+	u64 info;
+
+	if (bpf_core_field_exists(page->compound_info))
+		info = BPF_CORE_READ(page, compound_info);
+	else if (bpf_core_field_exists(until->compound_head))
+		info = BPF_CORE_READ(until, compound_head);
+	else
+		return 0;
+	if (!(info & 1))
+		return (u64)page;
+	info -= 1;
+	u64 lacks = -info;
+	return lacks & (lacks - 1) ? info : (u64)page & info;
+}
+
+// Bytes of the piece at bi_idx that are behind a bio; -1 = this kernel does not tell.
+static __always_inline s64 bytes_done(struct bio___bio *bio)
+{
+	struct bio___until_7_2 *until = (void *)bio;
+
+	if (bpf_core_field_exists(bio->bi_iter.bi_offset))
+		return BPF_CORE_READ(bio, bi_iter.bi_offset);
+	if (bpf_core_field_exists(until->bi_iter.bi_bvec_done))
+		return BPF_CORE_READ(until, bi_iter.bi_bvec_done);
+	return -1;
+}
+
 // The place in a file that a bio's data has in the page cache.
 static __always_inline void look_at_folio(struct bio___bio *bio, struct owner *owner)
 {
@@ -217,8 +264,10 @@ static __always_inline void look_at_folio(struct bio___bio *bio, struct owner *o
 	struct page *page = BPF_CORE_READ((struct bio_vec *)vec, bv_page);
 	if (!page)
 		return;
-	u64 head = BPF_CORE_READ(page, compound_head);
-	struct folio___bio *folio = head & 1 ? (void *)(head - 1) : (void *)page;
+	struct folio___bio *folio = (void *)folio_of(page);
+	s64 done = bytes_done(bio);
+	if (!folio || done < 0)
+		return;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
 	if (!mapping || mapping & mapping_flags)
 		return;
@@ -232,8 +281,7 @@ static __always_inline void look_at_folio(struct bio___bio *bio, struct owner *o
 		owner->file_device = BPF_CORE_READ(host, i_sb, s_dev);
 	}
 	u64 pages = ((u64)page - (u64)folio) / bpf_core_type_size(struct page) + BPF_CORE_READ(folio, index);
-	owner->file_offset_bytes = (pages << (page_shift & 63)) + BPF_CORE_READ((struct bio_vec *)vec, bv_offset) +
-				   BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	owner->file_offset_bytes = (pages << (page_shift & 63)) + BPF_CORE_READ((struct bio_vec *)vec, bv_offset) + done;
 }
 
 // Finds the owner of a bio of owner->size_bytes. `files`: look into the page cache, too. Not static and not inline: the

@@ -97,7 +97,7 @@ pub fn bio_unseen(kernel: &mut Kernel) {
             "which block requests threads of the kernel submitted",
         ),
         (&kernel::WORKERS, facts::CONTROLLERS.what),
-        (&kernel::MAPPINGS, "files behind block requests of the page cache"),
+        (&kernel::MAPPINGS, kernel::FILES_BEHIND),
     ] {
         if let Err(because) = kernel::known(macros) {
             kernel.miss(what, &because);
