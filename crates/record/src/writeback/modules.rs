@@ -24,6 +24,8 @@ struct Event {
     /// The module's events.
     system: &'static str,
     name: &'static str,
+    /// Its name in newer kernels.
+    renamed: Option<&'static str>,
     step: Step,
     /// Field of the file system: its number, or (btrfs) its UUID.
     place: &'static str,
@@ -37,6 +39,7 @@ impl Event {
         Event {
             system,
             name,
+            renamed: None,
             step,
             place: "dev",
             inode: None,
@@ -57,6 +60,18 @@ impl Event {
             amount: Some(field),
             ..self
         }
+    }
+
+    const fn renamed(self, name: &'static str) -> Event {
+        Event {
+            renamed: Some(name),
+            ..self
+        }
+    }
+
+    /// The names that it may have, the oldest first.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name].into_iter().chain(self.renamed)
     }
 
     const fn inode(self) -> Event {
@@ -103,6 +118,8 @@ const EVENTS: [Event; 16] = [
     )
     .uuid(),
     Event::new("btrfs", "btrfs_sync_file", Step::Moment(Writeback::Fsync))
+        // Source: include/trace/events/btrfs.h of 7.3.
+        .renamed("btrfs_sync_file_enter")
         .inode()
         .uuid(),
 ];
@@ -129,8 +146,19 @@ pub fn is_of_module(btf: &Btf, tracepoint: &str) -> bool {
 
 /// How this host would show a tracepoint of a module; the error says in words why it cannot.
 pub fn visible(tracepoint: &str) -> Result<String, String> {
-    let system = system_of(tracepoint).ok_or("missing")?;
-    match has_event(system, tracepoint).map_err(|error| no_tracing(system, &error))? {
+    let event = EVENTS.iter().find(|event| event.name == tracepoint);
+    let event = event.ok_or("missing")?;
+    let system = event.system;
+    let found = event.names().map(|name| has_event(system, name));
+    let found = found.reduce(|old, new| match old {
+        Ok(Some(false)) => new,
+        _ => old,
+    });
+    match found
+        .transpose()
+        .map_err(|error| no_tracing(system, &error))?
+        .flatten()
+    {
         None => Ok(format!(
             "no module {system} is loaded; looked for while recording"
         )),
@@ -277,12 +305,18 @@ impl Modules {
                 if system.logged.contains(&event.name) {
                     continue;
                 }
-                let layout = instance.format(event.system, event.name).and_then(|format| {
+                let enabled = |name| {
+                    let format = instance.format(event.system, name)?;
                     let layout = Layout::of(event, &format)?;
-                    instance.enable(event.system, event.name)?;
+                    instance.enable(event.system, name)?;
                     Ok((format.id, layout))
-                });
-                match layout {
+                };
+                let layout = event.names().map(enabled);
+                // An error of the oldest name tells most.
+                match layout
+                    .reduce(|old, new| old.or_else(|error| new.map_err(|_| error)))
+                    .expect("a name")
+                {
                     Ok((id, layout)) => {
                         layouts.insert(id, layout);
                         system.logged.push(event.name);
@@ -369,5 +403,18 @@ mod tests {
             assert_eq!(system_of(event.name), Some(event.system));
         }
         assert_eq!(system_of("sched_switch"), None);
+    }
+
+    #[test]
+    fn a_renamed_event_is_looked_for_by_both_names() {
+        let names = |name: &str| -> Vec<&str> {
+            let event = EVENTS.iter().find(|event| event.name == name).unwrap();
+            event.names().collect()
+        };
+        assert_eq!(
+            names("btrfs_sync_file"),
+            ["btrfs_sync_file", "btrfs_sync_file_enter"]
+        );
+        assert_eq!(names("xfs_file_fsync"), ["xfs_file_fsync"]);
     }
 }
