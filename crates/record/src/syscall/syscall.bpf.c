@@ -624,7 +624,9 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		call->argument = more(task)->nvcsw;
 		set_extent(call, regs, &facts, mapped.offset);
 		if (call->flags & FLAG_DIRECT)
-			call->owner_key = owner_key((u64)more(task)->stack);
+			// A number, as the helper gives it. What is read directly is a pointer to some verifiers (7.3), which refuse its
+			// product.
+			call->owner_key = owner_key((u64)BPF_CORE_READ(more(task), stack));
 	}
 	return 0;
 }
