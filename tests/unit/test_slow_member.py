@@ -119,6 +119,15 @@ def test_few_samples_accuse_nobody(tmp_path: Path, samples: int) -> None:
     assert verdict.status in ("insufficient", "healthy")
 
 
+def test_hours_without_a_sample_are_no_samples(tmp_path: Path) -> None:
+    """Three hours a day, a sample every ten minutes, for two days: 36 samples in blocks of twenty periods were five blocks, too few for anything."""
+    fleet = Fleet(4, samples=288, period_ns=600_000_000_000, noise=0.05)
+    fleet.latency[:, 2, 3] += np.log(2)
+    unlogged = np.arange(fleet.samples) % 144 >= 18
+    fleet.latency[unlogged] = fleet.load[unlogged] = np.nan
+    assert accused(fleet.write(tmp_path / "case")) == {"device host2/disk3"}
+
+
 def test_the_time_of_the_day_is_told(tmp_path: Path) -> None:
     case = watched_every_night(7, tmp_path / "case")
     [line] = [line for line in solve(case).minor if line.startswith("host2/disk3 is to be watched")]

@@ -77,9 +77,11 @@ FROM series WHERE {_chosen(latency)}"""
         return None
     slots = (int(facts["high"] or 0) - low) // period_ns + 1
     block_ns = period_ns * max(SAMPLES_PER_BLOCK, -(-slots // SERIES_BLOCKS_MAX))
-    if slots // SAMPLES_PER_BLOCK < PEER_BLOCKS_MIN:
+    # Who logs some hours a day has as many samples as these hours hold, not as the days do.
+    seen = _slots_seen(case, latency, low, period_ns)
+    if seen // SAMPLES_PER_BLOCK < PEER_BLOCKS_MIN:
         # A short recording: blocks of fewer samples are better than no blocks.
-        block_ns = period_ns * max(1, slots // (2 * PEER_BLOCKS_MIN))
+        block_ns = period_ns * max(1, seen // (2 * PEER_BLOCKS_MIN))
     load = _load_metric(case)
     rate = _rate_metric(case, latency)
     data = case.arrays(blocks_sql(latency, low, period_ns, block_ns, rate, float(facts["least"] or 1.0)))
@@ -228,6 +230,14 @@ SELECT CAST(median(step) AS BIGINT) AS step, count(step) AS n FROM steps WHERE s
     if int(rows[0]["n"] or 0) < 2:
         return None
     return max(1, int(rows[0]["step"] or 0))
+
+
+def _slots_seen(case: Case, latency: str, low_ns: int, period_ns: int) -> int:
+    """In how many sampling periods anything was sampled."""
+    rows = case.rows(
+        f"SELECT count(DISTINCT (time_ns - {low_ns}) // {period_ns}) AS n FROM series WHERE {_chosen(latency)}"
+    )
+    return int(rows[0]["n"] or 0)
 
 
 def _load_metric(case: Case) -> str | None:
