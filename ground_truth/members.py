@@ -200,6 +200,22 @@ def half_load(seed: int, path: Path) -> Path:
     return fleet.write(path)
 
 
+def next_to_idle(seed: int, path: Path) -> Path:
+    """One drive has a fiftieth of the load of its peers, and what little it is asked takes three times as long at times: it has to wake for it."""
+    fleet = Fleet(seed)
+    fleet.load[:, 2, 3] -= np.log(50)
+    fleet.latency[:, 2, 3] += np.where(fleet.rng.random(fleet.samples) < 0.6, np.log(3), 0.0)
+    return fleet.write(path)
+
+
+def slow_and_asked_less(seed: int, path: Path) -> Path:
+    """One drive is eight times as slow, and those who wait for it ask it an eighth: as much is in flight there as at its peers."""
+    fleet = Fleet(seed)
+    fleet.load[:, 2, 3] -= np.log(8)
+    fleet.latency[:, 2, 3] += np.log(8)
+    return fleet.write(path)
+
+
 def double_load(seed: int, path: Path) -> Path:
     """One drive has twice the load of its peers, and is slower as any of them would be."""
     fleet = Fleet(seed)

@@ -56,7 +56,8 @@ def _from_series(
     ]
     for group, why in [*((sampled.host_of(group), why) for group, why in found.skipped), *lonely][:5]:
         result.caveats.append((f"a slow device of host {group}" if group else "a slow device", why))
-    if found.judged and not sampled.unlike:
+    # Of disks that were declared alike one that is next to idle says nothing against the others.
+    if found.judged and not any(sampled.peers_of(member.group) for member, _ in sampled.unlike):
         result.compared.append(
             f"{words.things(found.judged, 'device')} of {words.things(len({sampled.host_of(name) for name in found.common}), 'host')} were compared over "
             f"{words.count(sampled.samples)} samples of {metric}; peers differ by {words.percent(found.spread)} "

@@ -19,6 +19,7 @@ from whodisk.evidence.thresholds import (
     ALIKE_PART_MAX,
     ALIKE_RATIO_MAX,
     ALIKE_WORK_MAX,
+    IDLE_IN_FLIGHT_MAX,
     PEER_BLOCKS_MIN,
     SAMPLE_OPERATIONS_MIN,
     SAMPLES_PER_BLOCK,
@@ -106,11 +107,13 @@ def _told_apart(sampled: Sampled, found: Comparison) -> tuple[Sampled, Compariso
     unlike: list[tuple[SlowMember, str]] = []
     for group in sampled.groups:
         slow = [member for member in found.slow if member.group == group.name]
-        if not group.by_name_only or not slow:
+        if not slow:
             continue
         judged = int((np.isfinite(found.ratios[group.name]).sum(axis=0) > 0).sum())
         for member in slow:
-            why = _unlike(group, member, len(slow), judged)
+            why = _next_to_idle(group, member)
+            if why is None and group.by_name_only:
+                why = _unlike(group, member, len(slow), judged)
             if why is not None:
                 unlike.append((member, why))
     if not unlike:
@@ -120,15 +123,35 @@ def _told_apart(sampled: Sampled, found: Comparison) -> tuple[Sampled, Compariso
     return replace(sampled, unlike=tuple(unlike)), replace(found, slow=slow)
 
 
+def _more_load(group: PeerGroup, member: SlowMember) -> Floats:
+    """How much more than its peers a disk had to do (log), block by block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        more = group.load[:, group.members.index(member.member)] - np.nanmedian(group.load, axis=1)
+    return np.asarray(more[np.isfinite(more)], np.float64)
+
+
+def _next_to_idle(group: PeerGroup, member: SlowMember) -> str | None:
+    """That a disk has far less in flight than its peers, so that it does other work; None: it has as much, or nobody knows.
+
+    What is in flight is rate times latency. Where disks get the same work a slow one has as much in flight as the others, or more: who waits for it asks it
+    less by as much as it is slower, and no less. A disk that is next to idle wakes for each request, seeks to another place, or answers what nobody else is asked.
+    """
+    more = _more_load(group, member)
+    if not len(more) or float(np.median(more)) + math.log(member.ratio) > IDLE_IN_FLIGHT_MAX:
+        return None
+    return f"it has {words.significant(math.exp(-float(np.median(more))), 2)} times as little to do, and next to nothing in flight"
+
+
 def _unlike(group: PeerGroup, member: SlowMember, slow: int, judged: int) -> str | None:
     """What says that a disk is compared with others than its like; None: nothing does."""
     if slow > max(1.0, ALIKE_PART_MAX * judged):
         return f"{slow} of {judged} disks are slower than the others"
     number = group.members.index(member.member)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        more = group.load[:, number] - np.nanmedian(group.load, axis=1)
-        load, apart = float(np.nanmedian(more)), float(np.nanmedian(np.abs(more)))
+    more = _more_load(group, member)
+    load, apart = (
+        (float(np.median(more)), float(np.median(np.abs(more)))) if len(more) else (math.nan, math.nan)
+    )
     if abs(load) > ALIKE_LOAD_MAX:
         times = words.significant(math.exp(abs(load)), 2)
         return f"it has {times} times as {'much' if load > 0 else 'little'} to do"

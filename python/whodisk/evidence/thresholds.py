@@ -476,6 +476,13 @@ ALIKE_RATIO_MAX = row(
     CHOSEN,
     "A disk that takes this many times as long from the begin may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
 )
+IDLE_IN_FLIGHT_MAX = row(
+    "IDLE_IN_FLIGHT_MAX",
+    math.log(0.1),
+    "log ratio",
+    CHOSEN,
+    "A disk with less than this part of its peers' work in flight (Little 1961: rate times latency) is next to idle: the same work would have left at least as much in flight at a slow one.",
+)
 
 # device_pace
 _PACE = "measured: 80 runs of real programs on a device in memory, with and without a limit of its rate; `python -m tests.accuracy trials`"
