@@ -816,6 +816,15 @@ TRUTHS: dict[str, Truth] = {
     "slow_at_times": Truth(
         "slow_member_sampled", True, members.slow_at_times, status="slow", kind="device", name="host2/disk3"
     ),
+    "slow_half_way_of_four": Truth(
+        "slow_member_sampled",
+        True,
+        members.slow_half_way_of_four,
+        status="slow",
+        kind="device",
+        name="host0/disk2",
+    ),
+    "bad_moments_of_four": Truth("slow_member_sampled", False, members.bad_moments_of_four, status="healthy"),
     "slow_every_night": Truth(
         "slow_member_sampled",
         True,

@@ -99,6 +99,23 @@ def slow_at_times(seed: int, path: Path) -> Path:
     return fleet.write(path)
 
 
+def slow_half_way_of_four(seed: int, path: Path) -> Path:
+    """One of four drives, all that there are, takes three times as long from 60 % of the time on."""
+    fleet = Fleet(seed, hosts=1, drives=4)
+    fleet.latency[360:, 0, 2] += np.log(3)
+    return fleet.write(path)
+
+
+def bad_moments_of_four(seed: int, path: Path) -> Path:
+    """Each of four drives has a bad quarter of an hour, at a moment of its own, and how long they take wanders by a tenth."""
+    fleet = Fleet(seed, hosts=1, drives=4)
+    wander = np.repeat(fleet.rng.normal(0, 0.1, (15, 4)), 40, axis=0)
+    fleet.latency[:, 0] += wander
+    for drive, moment in enumerate(fleet.rng.permutation(fleet.samples // 60)[:4]):
+        fleet.latency[moment * 60 :, 0, drive][:60] += np.log(3)
+    return fleet.write(path)
+
+
 def _nightly(seed: int) -> tuple[Fleet, npt.NDArray[np.bool_]]:
     """A sample every four minutes for ten days, and which of them are from 02:00 to 04:00."""
     fleet = Fleet(seed, samples=3600, period_ns=240_000_000_000)

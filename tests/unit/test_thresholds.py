@@ -25,7 +25,7 @@ FACTS = {
     "detectors/prefetch.DEFAULT_READ_AHEAD_KB": "Linux' own default",
     "detectors/saturation.DIRECT": "a flag of the case format",
     "detectors/silent_device.DEPTHS": "how two numbers are packed into one",
-    "detectors/slow_host.MAD_EFFICIENCY": "a fact of statistics",
+    "evidence/peer_comparison.MAD_EFFICIENCY": "a fact of statistics",
     "detectors/submitter_gap.FEW_THREADS": "which of two ways to the same answer is faster",
     "detectors/submitter_gap.SHORTEST_GAP_NS": "the shortest silence that a case keeps (DESIGN 5)",
     "detectors/throttle.BACKGROUND": "a flag of the case format",

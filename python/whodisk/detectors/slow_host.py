@@ -14,6 +14,7 @@ from whodisk.detectors.thresholds import HOST_EFFECT_MIN, HOSTS_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.host_kinds import HostFacts, host_kinds
 from whodisk.evidence.peer_comparison import (
+    MAD_EFFICIENCY,
     Comparison,
     PeerGroup,
     SlowMember,
@@ -26,9 +27,6 @@ from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.thresholds import LEVEL_Z_MIN, PEER_CHUNKS, SPREAD_FLOOR_FEW
 from whodisk.findings import Culprit, Effect
 from whodisk.statistics.stats import Bools, Floats, Ints
-
-#: How many values a robust standard deviation of as many is worth (median absolute deviation; Huber, Robust Statistics, 1981).
-MAD_EFFICIENCY = 0.37
 
 REFUTE = (
     "Give this host the load of another one for a while: if it is as fast then, its load was different and nothing "

@@ -48,6 +48,9 @@ from whodisk.statistics import probability
 from whodisk.statistics.draws import drawn_p
 from whodisk.statistics.stats import SEED, Bools, Floats, Ints
 
+#: How many values a robust standard deviation of as many is worth (median absolute deviation; Huber, Robust Statistics, 1981).
+MAD_EFFICIENCY = 0.37
+
 
 @dataclass
 class PeerGroup:
@@ -131,10 +134,13 @@ class _Prepared:
     daily: list[TimeOfDay]
 
 
-def compare(groups: list[PeerGroup], effect_min: float | None = None, *, daily: bool = True) -> Comparison:
+def compare(
+    groups: list[PeerGroup], effect_min: float | None = None, *, daily: bool = True, few: bool = False
+) -> Comparison:
     """Finds the slow members of all groups, with one spread for all of them.
 
-    `effect_min` is the smallest log ratio that counts (None: PEER_EFFECT_MIN); `daily` says that members ought to be alike at every time of the day.
+    `effect_min` is the smallest log ratio that counts (None: PEER_EFFECT_MIN); `daily` says that members ought to be alike at every time of the day, `few` that fewer
+    than `FLEET_MIN` of them may say of one that it is slow at times.
     """
     result = Comparison()
     prepared = []
@@ -148,7 +154,7 @@ def compare(groups: list[PeerGroup], effect_min: float | None = None, *, daily: 
             else:
                 prepared.append(_prepare(group, daily))
         if prepared:
-            _judge(prepared, result, PEER_EFFECT_MIN if effect_min is None else effect_min)
+            _judge(prepared, result, PEER_EFFECT_MIN if effect_min is None else effect_min, few)
     return result
 
 
@@ -159,7 +165,7 @@ def _trouble(group: PeerGroup) -> str | None:
     return None
 
 
-def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> None:
+def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float, few: bool) -> None:
     level = np.concatenate([p.level for p in prepared])
     swings = np.concatenate([p.swings for p in prepared], axis=1)
     reference = np.concatenate([p.reference for p in prepared])
@@ -170,6 +176,8 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
     parts = np.concatenate([p.part_swings for p in prepared], axis=1)
     natural_parts = [_spread(part, part) for part in parts]
     natural_daily = _natural_daily(prepared)
+    # How large a swing is natural, few peers tell only roughly: tails are heavier by that.
+    degrees = None if result.judged >= FLEET_MIN else MAD_EFFICIENCY * result.judged
     for item, by_chance in zip(prepared, _exchange(prepared), strict=True):
         usual = [_usual_swing(own, *fleet) for own, fleet in zip(item.swings, natural, strict=True)]
         result.common[item.group.name] = item.common
@@ -185,13 +193,12 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
             if level_z >= LEVEL_Z_MIN and item.level[number] - role >= effect_min:
                 p = max(by_chance[number], natural_p(level_z, result.judged))
                 result.slow.append(_member(item, int(number), level_z, True, p, role))
-            # How large a swing is natural, only many peers can tell.
             elif (
                 at_times_z >= (AGAIN_Z_MIN if _again(item, int(number), natural_parts) else AT_TIMES_Z_MIN)
                 and slow_third - role >= effect_min
-                and result.judged >= FLEET_MIN
+                and (few or result.judged >= FLEET_MIN)
             ):
-                p = max(by_chance[number], natural_p(at_times_z, result.judged))
+                p = max(by_chance[number], natural_p(at_times_z, result.judged, degrees))
                 result.slow.append(_member(item, int(number), at_times_z, False, p, role))
             elif daily := _daily(item, int(number), natural_daily, effect_min, role):
                 z, when = daily

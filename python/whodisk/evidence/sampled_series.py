@@ -98,7 +98,9 @@ def compare_series(case: Case) -> list[tuple[str, tuple[Sampled, Comparison] | N
     found: list[tuple[str, tuple[Sampled, Comparison] | None]] = []
     for metric in latency_metrics(case):
         sampled = sampled_devices(case, metric)
-        found.append((metric, None if sampled is None else _told_apart(sampled, compare(sampled.groups))))
+        found.append(
+            (metric, None if sampled is None else _told_apart(sampled, compare(sampled.groups, few=True)))
+        )
     return found
 
 
