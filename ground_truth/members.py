@@ -34,6 +34,8 @@ class Fleet:
     #: How much hosts differ by themselves, and how far their load moves them (standard deviation, times).
     host_spread: float = 0.1
     moved: float = 1.0
+    #: The drives of a host are sampled one after the other, this far apart.
+    later_ns: int = 0
     latency: Floats = field(init=False)
     load: Floats = field(init=False)
 
@@ -58,7 +60,8 @@ class Fleet:
             ("throughput_bytes_per_s", np.exp(self.load)),
         ):
             known = np.isfinite(values.ravel())
-            columns["time_ns"].append(moments[known].astype(np.int64) * self.period_ns)
+            time_ns = moments[known].astype(np.int64) * self.period_ns + drives[known] * self.later_ns
+            columns["time_ns"].append(time_ns)
             columns["host"].append(np.char.add("host", hosts[known].astype(str)))
             columns["subject"].append(np.char.add("disk", drives[known].astype(str)))
             columns["metric"].append(np.full(int(known.sum()), metric))

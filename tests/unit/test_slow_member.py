@@ -96,8 +96,10 @@ def test_the_onset_is_told(tmp_path: Path) -> None:
     assert "since 4,5" in claim or "since 4,4" in claim, claim  # sample 300 is at 4,500 s
 
 
-def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = Fleet(1)
+@pytest.mark.parametrize("later_ns", [0, 1_000_000_000])
+def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later_ns: int) -> None:
+    """Also where the drives of a host are sampled one after the other: each then had only itself to be compared with, and the rows said 1.0."""
+    fleet = Fleet(1, later_ns=later_ns)
     fleet.latency[:, 2, 3] += np.log(1.5)
     fleet.latency[:, 4, 1] += np.log(1.5)
     case = fleet.write(tmp_path / "case")

@@ -128,11 +128,17 @@ def _parts(context: Context, sampled: Sampled, members: list[SlowMember]) -> lis
         names = {
             (member.group, member.member): (sampled.host_of(member.group), member.member) for member in some
         }
-        rows = context.case.rows(parts_sql(sampled.latency, list(names.values()), length_ns, peers=peers))
+        rows = context.case.rows(
+            parts_sql(
+                sampled.latency, list(names.values()), length_ns, period_ns=sampled.period_ns, peers=peers
+            )
+        )
         for key, name in names.items():
             proofs[key] = Evidence(
                 f"the device against the fast third of its {'peers' if peers else 'host'}, per {unit}",
-                context.case.expand(parts_sql(sampled.latency, [name], length_ns, peers=peers)),
+                context.case.expand(
+                    parts_sql(sampled.latency, [name], length_ns, period_ns=sampled.period_ns, peers=peers)
+                ),
                 [row for row in rows if (row["host"], row["subject"]) == name],
             )
     return [proofs[member.group, member.member] for member in members]
@@ -157,6 +163,7 @@ def _candidate(
             sampled.latency,
             [(sampled.host_of(member.group), member.member)],
             member.daily.part_ns,
+            period_ns=sampled.period_ns,
             of_day=True,
             peers=peers,
         )

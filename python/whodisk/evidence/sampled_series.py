@@ -204,10 +204,11 @@ def parts_sql(
     devices: Sequence[tuple[str, str]],
     part_ns: int,
     *,
+    period_ns: int = 1,
     of_day: bool = False,
     peers: Sequence[str] = (),
 ) -> str:
-    """Devices (host, name) against the fast third of their host at the same moments (of `peers`; none = all of the host), part by part; with `of_day` all days
+    """Devices (host, name) against the fast third of their host in the same sampling period (of `peers`; none = all of the host), part by part; with `of_day` all days
     (they begin with the recording) are laid over each other."""
     part = f"CAST(floor(s.time_ns / {part_ns}) AS BIGINT)"
     label = "part"
@@ -215,17 +216,17 @@ def parts_sql(
         parts = DAY_NS // part_ns
         part, label = f"({part} % {parts} + {parts}) % {parts} * {part_ns}", "since_begin_of_day_ns"
     hosts = ", ".join(sorted({quoted(host) for host, _ in devices}))
-    among = f" AND subject IN ({', '.join(map(quoted, peers))}) AND value > 0" if peers else ""
+    among = f" AND subject IN ({', '.join(map(quoted, peers))})" if peers else ""
     chosen = " OR ".join(
         f"(s.host = {quoted(host)} AND s.subject = {quoted(device)})" for host, device in devices
     )
     return f"""WITH samples AS (
-  SELECT coalesce(host, '') AS host, time_ns, subject, value FROM series
-  WHERE {_chosen(latency)} AND coalesce(host, '') IN ({hosts}){among}),
-fast_third AS (SELECT host, time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1, 2)
+  SELECT coalesce(host, '') AS host, time_ns, CAST(floor(time_ns / {period_ns}) AS BIGINT) AS slot, subject, value FROM series
+  WHERE {_chosen(latency)} AND value > 0 AND coalesce(host, '') IN ({hosts}){among}),
+fast_third AS (SELECT host, slot, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1, 2)
 SELECT s.host, s.subject, {part} AS {label}, count(*) AS samples,
   median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
-FROM samples AS s JOIN fast_third AS f ON s.host = f.host AND s.time_ns = f.time_ns
+FROM samples AS s JOIN fast_third AS f ON s.host = f.host AND s.slot = f.slot
 WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
