@@ -133,8 +133,8 @@ def test_hours_without_a_sample_are_no_samples(tmp_path: Path) -> None:
 def test_the_time_of_the_day_is_told(tmp_path: Path) -> None:
     case = watched_every_night(7, tmp_path / "case")
     [line] = [line for line in solve(case).minor if line.startswith("host2/disk3 is to be watched")]
-    # Samples come every four minutes: a block of 20 takes 80.
-    assert "from 01:20 to 04:00 UTC" in line, line
+    # Samples come every four minutes: a block of 20 took 80, and it said 01:20 to 04:00.
+    assert "from 02:00 to 04:00 UTC" in line, line
     hour_ns = 3_600_000_000_000
     with Case(case) as opened:
         rows = opened.rows(parts_sql("latency_ns", [("host2", "disk3")], hour_ns, of_day=True))

@@ -20,9 +20,11 @@ from whodisk.evidence.thresholds import (
     ALIKE_RATIO_MAX,
     ALIKE_WORK_MAX,
     IDLE_IN_FLIGHT_MAX,
+    LONG_BLOCK_NS,
     PEER_BLOCKS_MIN,
     SAMPLE_OPERATIONS_MIN,
     SAMPLES_PER_BLOCK,
+    SAMPLES_PER_LONG_BLOCK,
     SERIES_BLOCKS_MAX,
 )
 from whodisk.evidence.times_of_day import DAY_NS
@@ -77,10 +79,12 @@ FROM series WHERE {_chosen(latency)}"""
     if period_ns is None:
         return None
     slots = (int(facts["high"] or 0) - low) // period_ns + 1
-    block_ns = period_ns * max(SAMPLES_PER_BLOCK, -(-slots // SERIES_BLOCKS_MAX))
+    # Where samples are far apart each is the mean of many more operations already: fewer of them are a block.
+    samples_per_block = max(SAMPLES_PER_LONG_BLOCK, min(SAMPLES_PER_BLOCK, -(-LONG_BLOCK_NS // period_ns)))
+    block_ns = period_ns * max(samples_per_block, -(-slots // SERIES_BLOCKS_MAX))
     # Who logs some hours a day has as many samples as these hours hold, not as the days do.
     seen = _slots_seen(case, latency, low, period_ns)
-    if seen // SAMPLES_PER_BLOCK < PEER_BLOCKS_MIN:
+    if seen // samples_per_block < PEER_BLOCKS_MIN:
         # A short recording: blocks of fewer samples are better than no blocks.
         block_ns = period_ns * max(1, seen // (2 * PEER_BLOCKS_MIN))
     load = _load_metric(case)

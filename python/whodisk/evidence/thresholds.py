@@ -322,6 +322,20 @@ SAMPLES_PER_BLOCK = row(
     CHOSEN,
     "Samples of one block: their median is robust, and a slow half hour still fills several blocks.",
 )
+LONG_BLOCK_NS = row(
+    "LONG_BLOCK_NS",
+    300_000_000_000,
+    "ns",
+    "the labelled clusters: twenty of their samples, one every 15 s",
+    "A block that lasts this long has samples enough, fewer than twenty: a sample of a minute is the mean of four times as many operations as one of 15 s ...",
+)
+SAMPLES_PER_LONG_BLOCK = row(
+    "SAMPLES_PER_LONG_BLOCK",
+    5,
+    "samples",
+    CHOSEN,
+    "... but as many as this, so that two bad ones do not make its median.",
+)
 SAMPLE_OPERATIONS_MIN = row(
     "SAMPLE_OPERATIONS_MIN",
     10,
