@@ -65,6 +65,21 @@ def test_a_slot_is_a_role_where_many_hosts_have_it_slow(share: float) -> None:
     assert slow == (set() if share == 0.5 else {"host0", "host1"})
 
 
+@pytest.mark.parametrize(("hosts", "told"), [(2, False), (12, True)])
+def test_few_peers_know_their_swings_roughly(hosts: int, told: bool) -> None:
+    """The same drive, slower by a sixth in every third block: among 48 that is beyond chance; the swing of eight is known as from three values."""
+    rng = np.random.default_rng(5)
+    groups = []
+    for host in range(hosts):
+        latency = rng.normal(0, 0.03, (84, 4)) + rng.normal(0, 0.03, (1, 4))
+        if not host:
+            latency[:, 0] = rng.normal(0, 0.03, 84) + np.where(np.arange(84) % 3 == 0, 0.16, 0.06)
+        groups.append(PeerGroup(f"host{host}", list("abcd"), latency, latency * np.nan, np.arange(84)))
+    (member,) = compare(groups, few=True).slow
+    assert (member.group, member.member) == ("host0", "a")
+    assert (member.p_value < Q_MAX) == told
+
+
 def test_kinds_of_hosts() -> None:
     """Thirty alike, two of them slow; eight that behave otherwise; two with another load; four of twelve that are neither many nor few."""
     level = np.concatenate((np.full(28, 4.0), np.full(2, 4.34), np.full(8, 4.6), np.full(2, 4.0)))

@@ -177,7 +177,7 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float, few
     natural_parts = [_spread(part, part) for part in parts]
     natural_daily = _natural_daily(prepared)
     # How large a swing is natural, few peers tell only roughly: tails are heavier by that.
-    degrees = None if result.judged >= FLEET_MIN else MAD_EFFICIENCY * result.judged
+    degrees = min(30.0, MAD_EFFICIENCY * result.judged) if few else None
     for item, by_chance in zip(prepared, _exchange(prepared), strict=True):
         usual = [_usual_swing(own, *fleet) for own, fleet in zip(item.swings, natural, strict=True)]
         result.common[item.group.name] = item.common
