@@ -835,6 +835,9 @@ TRUTHS: dict[str, Truth] = {
     ),
     "busy_every_night": Truth("slow_member_sampled", False, members.busy_every_night, status="healthy"),
     "slow_host": Truth("slow_host", True, members.slow_host, status="slow", kind="host", name="host4"),
+    "host_hardly_slow": Truth(
+        "slow_host", False, members.host_hardly_slow, status="healthy", says="Host host4 is to be watched"
+    ),
     "slow_hosts_of_clusters": Truth(
         "slow_host", True, members.slow_hosts_of_clusters, status="slow", kind="host", name="host5"
     ),

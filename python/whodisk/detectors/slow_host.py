@@ -10,7 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.against_peers import how_slow, part_ns, since
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.thresholds import HOST_EFFECT_MIN, HOSTS_MIN
+from whodisk.detectors.thresholds import HOST_EFFECT_MIN, HOSTS_MIN, WATCHED_COST_MAX
 from whodisk.evidence.context import Context
 from whodisk.evidence.host_kinds import HostFacts, host_kinds
 from whodisk.evidence.peer_comparison import (
@@ -84,6 +84,14 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
             lost_ns.append((member, float(np.nansum(lost)), name in changed))
     whole = max(sum(lost for _, lost, _ in lost_ns), 1e-300)
     for member, lost, has_changed in lost_ns:
+        if member.cost < WATCHED_COST_MAX:
+            # What accuses no drive accuses no host.
+            result.tested.append(member.p_value)
+            result.observed.append(
+                f"Host {member.member} is to be watched: all of its devices together {'became' if has_changed else 'are'} {how_slow(member, context)} those of "
+                f"{member.peers} other hosts, which costs {words.percent(max(0.0, member.cost))} of their time, less than accuses a host."
+            )
+            continue
         shares = lost / whole, lost / max(total, 1e-300)
         result.candidates.append(_candidate(context, sampled, member, shares, has_changed))
     if declined:
