@@ -39,6 +39,7 @@ from whodisk.evidence.thresholds import (
     REFERENCE_RANK,
     ROLE_HOSTS_MIN,
     ROLE_PART_MIN,
+    ROLE_SMALL_MAX,
     SLOW_BLOCK,
     SPREAD_FLOOR,
     SPREAD_FLOOR_FEW,
@@ -212,18 +213,19 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float, few
 
 
 def _roles(prepared: list[_Prepared]) -> dict[str, float]:
-    """What a role (a slot that has the same name on every host) costs: the level that a good part of the hosts' members with it reach. None for
-    names that few hosts have."""
+    """What a role (a slot that has the same name on every host) costs: the level that a good part of the hosts' members with it reach, and beyond `ROLE_SMALL_MAX` that half
+    of them reach: other work costs so much everywhere, or nowhere. None for names that few hosts have."""
     levels: dict[str, list[float]] = {}
     for item in prepared:
         for name, level in zip(item.group.members, item.level.tolist(), strict=True):
             if math.isfinite(level):
                 levels.setdefault(name, []).append(level)
-    return {
-        name: max(0.0, float(np.quantile(values, 1 - ROLE_PART_MIN)))
-        for name, values in levels.items()
-        if len(values) >= ROLE_HOSTS_MIN
-    }
+    found = {}
+    for name, values in levels.items():
+        if len(values) >= ROLE_HOSTS_MIN:
+            of_a_part, of_half = np.quantile(values, (1 - ROLE_PART_MIN, 0.5)).tolist()
+            found[name] = max(0.0, of_half, min(of_a_part, ROLE_SMALL_MAX))
+    return found
 
 
 def _again(item: _Prepared, number: int, natural: list[tuple[float, float]]) -> bool:

@@ -215,6 +215,13 @@ ROLE_PART_MIN = row(
     CHOSEN,
     "What members with one role reach on this part of the hosts is how the role is; of labelled clusters, up to 0.29 have a slow drive in one slot.",
 )
+ROLE_SMALL_MAX = row(
+    "ROLE_SMALL_MAX",
+    math.log(1.35),
+    "log ratio",
+    CHOSEN,
+    "... but no more than this, unless half of the hosts have it: drives twice as slow in one slot of five hosts of twelve are slow drives.",
+)
 BLOCK_CLIP = row(
     "BLOCK_CLIP",
     0.5,
