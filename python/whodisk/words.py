@@ -385,3 +385,8 @@ def stage(name: str) -> str:
 def joined(sentences: list[str]) -> str:
     """Sentences without capitals as one text; the first stands behind a name and a colon."""
     return " ".join([sentences[0], *(text[0].upper() + text[1:] for text in sentences[1:])])
+
+
+def in_use(choices: str) -> str:
+    """The one that is in use out of the kernel's '[none] mq-deadline'."""
+    return choices.partition("[")[2].partition("]")[0] or choices

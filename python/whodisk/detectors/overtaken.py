@@ -27,6 +27,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.links import waited_sql
 from whodisk.evidence.lost_to_requests import Lost, lost_to_requests, p99_without
 from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.evidence.time_lost import lost_mostly
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import quoted
@@ -203,15 +204,13 @@ def _explains(context: Context, lost: Lost) -> Bools:
     order = np.argsort(lost.op_id)
     at = np.searchsorted(lost.op_id[order], slow.op_id).clip(0, len(order) - 1)
     known = lost.op_id[order][at] == slow.op_id
-    held = np.where(known, lost.lost_ns[order][at], 0.0)
-    return np.asarray((held > 0) & (held >= 0.5 * (slow.latency_ns - slow.typical_ns)), np.bool_)
+    return lost_mostly(slow, np.where(known, lost.lost_ns[order][at], 0.0))
 
 
 def _scheduler(context: Context, device: str) -> str:
-    """Its name as /sys/block/DEVICE/queue/scheduler marks it; empty where there is none, or it is not known."""
+    """Its name; empty where there is none, or it is not known."""
     queue = ((context.case.system.get("devices") or {}).get(device) or {}).get("queue") or {}
-    text = str(queue.get("scheduler") or "")
-    name = text.partition("[")[2].partition("]")[0] or text
+    name = words.in_use(str(queue.get("scheduler") or ""))
     return "" if name == "none" else name
 
 

@@ -227,6 +227,8 @@ def _with_rare_kinds(
     maxima = _maxima(rows, np.arange(len(rows["start_ns"])), [])
     alone = {(e.start_ns, e.latency_ns): e for e in found if e.apart}
     ahead = list(itertools.takewhile(lambda place: place[:2] in rare or place[:2] in alone, maxima))
+    if not ahead:
+        return found
     values, counts = survey.histogram(survey.strata)
     median = quantile_from_bins(values, counts, 0.5)
     operations = sum(s.operations for s in survey.strata)

@@ -13,6 +13,7 @@ from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
 from whodisk.evidence.replay import replayed
+from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -368,7 +369,12 @@ def lost_meanwhile(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
     for thread in np.unique(slow.tid):
         mine, its = slow.tid == thread, tid == thread
         held[mine] = overlap(slow.start_ns[mine], slow.end_ns[mine], begin_ns[its], end_ns[its])
-    return np.asarray((held > 0) & (held >= 0.5 * (slow.latency_ns - slow.typical_ns)), np.bool_)
+    return lost_mostly(slow, held)
+
+
+def lost_mostly(slow: SlowSet, lost_ns: Floats) -> Bools:
+    """Slow operations for which this is half of their excess or more."""
+    return np.asarray((lost_ns > 0) & (lost_ns >= 0.5 * (slow.latency_ns - slow.typical_ns)), np.bool_)
 
 
 def kept_ns(context: Context, *states: str) -> Floats:

@@ -381,19 +381,13 @@ def _device(name: str, device: dict[str, Any]) -> tuple[Child, ...]:
         name,
         words.size(device["size_bytes"]) if device.get("size_bytes") else "",
         rotates,
-        _scheduler(str(queue.get("scheduler") or "")),
+        words.in_use(str(queue.get("scheduler") or "")),
         str(queue.get("nr_requests") or ""),
         _kib(queue.get("max_sectors_kb")),
         _kib(queue.get("read_ahead_kb")),
         str(queue.get("write_cache") or ""),
         ", ".join(f"{key} {value}" for key, value in sorted(known.items()) if value),
     )
-
-
-def _scheduler(text: str) -> str:
-    """The one in use out of the kernel's '[none] mq-deadline'."""
-    chosen = text.partition("[")[2].partition("]")[0]
-    return chosen or text
 
 
 def _kib(value: Any) -> str:
