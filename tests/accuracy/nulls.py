@@ -50,6 +50,7 @@ from whodisk.detectors.thresholds import (
     STRIPE_SLOW_RATIO,
     STRIPES_MIN,
     TRAIT_ATTRIBUTABLE_MIN,
+    TRAIT_BEYOND_MIN,
     TRAIT_COUNT_MIN,
     TRAIT_EPISODES_MIN,
     TRAIT_ROUNDS,
@@ -149,7 +150,7 @@ def _strongest(w: World, slow: np.ndarray) -> float:
     seen = Items(_traits(w, index[worst]), kind[index[worst]], excess[worst])
     usual = Items(_traits(w, np.arange(len(w))), kind, (TAIL_BEGIN - 1) * typical)
     there = np.where(slow, typical, w.latency_ns).astype(np.float64)
-    rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME)
+    rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME, TRAIT_BEYOND_MIN)
     found = strongest(seen, usual, [np.ones(len(w)), there, there / w.depth()], rules)
     return 1.0 if found is None else found.p_value
 

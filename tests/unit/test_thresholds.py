@@ -34,6 +34,7 @@ FACTS = {
     "evidence/drive_counters.HOT": "a bit of NVMe's critical warning",
     "evidence/presence.LATE_ANYWAY": "what a 99th percentile is",
     "evidence/lookups.NOT_WAITED_FOR": "flags of the case format",
+    "evidence/residents.NAMED_MAX": "how many names a sentence has: it decides nothing",
     "evidence/surroundings.PREFLUSH": "a flag of the case format",
     "evidence/survey._THIN": "a prime; any would do",
     "evidence/thread_time.SYNC": "a flag of the case format",

@@ -19,7 +19,7 @@ from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.draws import drawn_p
 from whodisk.statistics.traits import Items, Rules, Shared, strongest
 
-RULES = Rules(rounds=499, attributable_min=0.5, count_min=4, same=0.9)
+RULES = Rules(rounds=499, attributable_min=0.5, count_min=4, same=0.9, beyond_min=3)
 
 
 def items(traits: dict[str, object], excess: float, stratum: str = "read") -> Items:
@@ -50,7 +50,7 @@ def test_large_items_are_hit_in_proportion_to_their_time() -> None:
     time = np.where(size == "4096", 1.0, 25.0)
     hit = rng.choice(5_000, 60, p=time / time.sum())
     usual, chosen = items({"size": size}, 1.0), items({"size": size[hit]}, 5.0)
-    for rules in (RULES, Rules(499, 0.2, 4, 0.9)):
+    for rules in (RULES, Rules(499, 0.2, 4, 0.9, 3)):
         evenly = strongest(chosen, usual, [np.ones(5_000)], rules)
         fairly = strongest(chosen, usual, [np.ones(5_000), time], rules)
         assert evenly is not None and evenly.p_value < 0.002
@@ -125,7 +125,7 @@ def test_what_has_no_value_is_neither_among_the_slow_nor_among_the_others() -> N
 def test_a_trait_that_few_have_a_value_of_is_found_by_chance_as_seldom_as_any() -> None:
     rng = np.random.default_rng(14)
     told = 0
-    rules = Rules(199, 0.1, 4, 0.9)
+    rules = Rules(199, 0.1, 4, 0.9, 3)
     for _ in range(60):
         known = rng.random(2_000) < 0.3
         queue = np.where(known, rng.integers(0, 4, 2_000).astype(str), "")

@@ -12,6 +12,7 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_
 from whodisk.detectors.thresholds import (
     PLACES,
     TRAIT_ATTRIBUTABLE_MIN,
+    TRAIT_BEYOND_MIN,
     TRAIT_COUNT_MIN,
     TRAIT_EPISODES_MAX,
     TRAIT_EPISODES_MIN,
@@ -91,7 +92,7 @@ def run(context: Context) -> Result:
     seen, usual = _seen(context, table, worst, stage), _usual(context, table, stage)
     if len(seen) != len(worst) or len(usual) < TRAIT_EPISODES_MIN:
         return result
-    rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME)
+    rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME, TRAIT_BEYOND_MIN)
     exposures = _exposures(context, table, stage)
     shared = strongest_at_device(seen, usual, exposures, stage, rules)
     if shared is None:

@@ -568,6 +568,13 @@ TRAIT_ATTRIBUTABLE_MIN = row(
 TRAIT_COUNT_MIN = row(
     "TRAIT_COUNT_MIN", 4, "episodes", CHOSEN, "Values that fewer slow episodes have are not looked at."
 )
+TRAIT_BEYOND_MIN = row(
+    "TRAIT_BEYOND_MIN",
+    3.0,
+    "episodes",
+    CHOSEN,
+    "Fewer slow episodes that have a trait beyond those that have it by chance accuse nothing.",
+)
 TRAIT_P_MAX = row(
     "TRAIT_P_MAX",
     0.002,

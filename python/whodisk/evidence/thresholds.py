@@ -24,6 +24,30 @@ COMMAND_SHARE = row(
     "The recorded command is looked at if it caused this part of what was in flight.",
 )
 
+# residents
+RESIDENT_BINS = row("RESIDENT_BINS", 20, "parts of the recording", CHOSEN, "Who stayed is seen in this many.")
+RESIDENT_PRESENT_MIN = row(
+    "RESIDENT_PRESENT_MIN",
+    0.8,
+    "share of these",
+    CHOSEN,
+    "A program stayed if it had calls under way in this part of them: it may have been held for the rest.",
+)
+RESIDENTS_SHARE_MIN = row(
+    "RESIDENTS_SHARE_MIN",
+    0.25,
+    "share of the time of all calls",
+    CHOSEN,
+    "Programs that stayed are judged alone if they had this much: daemons that write a line now and then are not what a machine is there for.",
+)
+PASSER_BY_MIN = row(
+    "PASSER_BY_MIN",
+    0.02,
+    "share of the time of all calls",
+    CHOSEN,
+    "Programs that came or left count if they had this much together.",
+)
+
 # foremost_processes
 FOREMOST_PROCESSES_MIN = row(
     "FOREMOST_PROCESSES_MIN",

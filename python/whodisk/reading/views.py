@@ -364,11 +364,18 @@ class Case:
 
     def judge_requests_of(self, pids: Collection[int]) -> None:
         """Lets `judged` have, of the layer of requests, those of these processes alone."""
+        self._judge_only("block", pids)
+
+    def judge_calls_of(self, pids: Collection[int]) -> None:
+        """Lets `judged` have, of the layer of system calls, those of these processes alone."""
+        self._judge_only("syscall", pids)
+
+    def _judge_only(self, layer: str, pids: Collection[int]) -> None:
         listed = ", ".join(map(str, sorted(pids))) or "NULL"
         self._forget()
         self._is_plain = False
         self.views["judged"] = (
-            f"SELECT * FROM ({self.views['judged']}) WHERE layer <> 'block' OR pid IN ({listed})"
+            f"SELECT * FROM ({self.views['judged']}) WHERE layer <> '{layer}' OR pid IN ({listed})"
         )
 
     def leave_out(self, layers: Collection[str]) -> None:

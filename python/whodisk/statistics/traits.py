@@ -71,6 +71,8 @@ class Rules:
     count_min: int
     #: Two traits mean the same items if they agree in this part of them.
     same: float
+    #: So many chosen items have it beyond those that chance gives: a single one may have been exchangeable with no other that has it.
+    beyond_min: float
 
 
 class _Pools:
@@ -153,6 +155,11 @@ class _Candidate:
         return float(self.expected.max()) < ALL_HAVE_IT * float(self.known.sum())
 
     @property
+    def beyond(self) -> float:
+        """How many more of the chosen items have it than chance gives."""
+        return float(self.has.sum() - self.expected.max())
+
+    @property
     def attributable(self) -> float:
         return (self.share - self.chance) / max(1e-9, 1.0 - self.chance)
 
@@ -186,7 +193,9 @@ def strongest(chosen: Items, usual: Items, weights: Sequence[Floats], rules: Rul
         return None
     pools = [_Pools(chosen, usual, weight) for weight in weights]
     candidates = _candidates(chosen, usual, pools, rules)
-    likely = [c for c in candidates if c.attributable >= rules.attributable_min]
+    likely = [
+        c for c in candidates if c.attributable >= rules.attributable_min and c.beyond >= rules.beyond_min
+    ]
     if not likely:
         return None
     order = list(chosen.traits)

@@ -24,6 +24,7 @@ from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.offered import keeps_rate
 from whodisk.evidence.outside_calls import IN_WRITING, OutsideCalls, outside_calls
 from whodisk.evidence.own_work import own_work
+from whodisk.evidence.residents import residents_of
 from whodisk.evidence.room import FOR_IO
 from whodisk.evidence.sampled_account import account, worst_sample
 from whodisk.evidence.sampled_against import sampled_against
@@ -79,8 +80,25 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
         else:
             with Case(against) as other:
                 verdict = _solve(opened, limits, other, coming)
+        if against is None and not verdict.findings:
+            verdict = _of_residents(opened, verdict, limits, coming)
         verdict = _with_end(verdict, ended_said(opened.meta, killed_for_memory(opened)))
         return dataclasses.replace(verdict, began=opened.began, zero_of_day_ns=opened.zero_of_day_ns)
+
+
+def _of_residents(case: Case, verdict: Verdict, limits: list[Limit], coming: Thread) -> Verdict:
+    """The verdict on the programs that stayed, where the whole machine was recorded and one that came or left is to blame for what they lost; else the verdict on all."""
+    residents = residents_of(case)
+    if residents is None:
+        return verdict
+    with Case(case.path) as alone:
+        alone.judge_calls_of(residents.pids)
+        theirs = _solve(alone, limits, None, coming)
+    if not theirs.findings or theirs.findings[0].culprit.kind != "process":
+        return verdict
+    return dataclasses.replace(
+        theirs, cannot_exclude=[Caveat(residents.unjudged, residents.because), *theirs.cannot_exclude]
+    )
 
 
 def _with_end(verdict: Verdict, ended: str) -> Verdict:
