@@ -33,15 +33,22 @@ def _wait(pid: int, comm: str, start_ns: int, ns: int, state: str, cause: str) -
     }
 
 
-def _case(path: Path, stops_begin_ns: list[int], pid: int = FEEDER) -> Path:
-    """Reads of 0.4 ms through sshfs, one of which takes 600 ms at 1, 3.5, 6, 8.5 and 11 s; `pid` is stopped for as long at the given times."""
-    held = [int(at * 1e9) for at in (1, 3.5, 6, 8.5, 11)]
+def _case(
+    path: Path,
+    stops_begin_ns: list[int],
+    pid: int = FEEDER,
+    moments: tuple[float, ...] = (1, 3.5, 6, 8.5, 11),
+    stop_ns: int = STOP_NS,
+    **more: Any,
+) -> Path:
+    """Reads of 0.4 ms through sshfs, one of which takes `stop_ns` at each of these moments, s; `pid` is stopped for as long at the given times."""
+    held = [int(at * 1e9) for at in moments]
     start, latency, now = [], [], 0
     rng = np.random.default_rng(3)
     while now < SPAN_NS:
         took = int(rng.integers(300_000, 500_000))
         if held and now >= held[0]:
-            took, held = STOP_NS + took, held[1:]
+            took, held = stop_ns + took, held[1:]
         start.append(now)
         latency.append(took)
         now += took + 50_000
@@ -50,10 +57,10 @@ def _case(path: Path, stops_begin_ns: list[int], pid: int = FEEDER) -> Path:
     waits = [
         _wait(READER, "scan", s, n, "blocked", "folio_wait_bit_common")
         for s, n in zip(start, latency, strict=True)
-        if n > STOP_NS
+        if n > stop_ns
     ]
     waits += [
-        _wait(pid, "sftp-server", begin, STOP_NS, "stopped", "do_signal_stop") for begin in stops_begin_ns
+        _wait(pid, "sftp-server", begin, stop_ns, "stopped", "do_signal_stop") for begin in stops_begin_ns
     ]
     return write_case(
         path,
@@ -70,10 +77,12 @@ def _case(path: Path, stops_begin_ns: list[int], pid: int = FEEDER) -> Path:
             "fs_ns": none,
             "runqueue_ns": none,
             "unknown_ns": np.array(latency),
-        },
+        }
+        | more,
         tables={"waits": waits},
-        meta={"observer": "record", "command": ["scan"], "command_pid": READER, "duration_ns": SPAN_NS},
-        system={"servers": {str(SERVER): ["/mnt/data"]}},
+        meta={"observer": "record", "duration_ns": SPAN_NS}
+        | ({} if more else {"command": ["scan"], "command_pid": READER}),
+        system={"servers": {str(SERVER): ["loop0" if more else "/mnt/data"]}},
     )
 
 
@@ -94,3 +103,18 @@ def test_other_stops_accuse_nobody_else(stops: list[int], pid: int, tmp_path: Pa
     """A process that was stopped at other times; and a program that was stopped itself waits for nobody else."""
     found = solve(_case(tmp_path / "case", stops, pid)).findings
     assert not any(f.culprit.because_of == "was stopped" for f in found), [f.claim for f in found]
+
+
+@pytest.mark.parametrize(("device", "stopped"), [("loop0", True), ("sda", False)])
+def test_one_stop_of_who_serves_the_device_is_named(device: str, stopped: bool, tmp_path: Path) -> None:
+    """The machine was recorded as a whole, the server's own calls with it: once is enough where it is known to serve that device, and chance elsewhere."""
+    path = tmp_path / "case"
+    _case(path, [6_000_300_000], SERVER, (6.0,), 1_500_000_000, device=device)
+    verdict = solve(path)
+    told = [f.claim for f in verdict.findings if f.culprit.because_of == "was stopped"]
+    assert bool(told) == stopped, [f.claim for f in verdict.findings]
+    assert (
+        not stopped
+        or "was stopped once, for 1.5 s. 1 call of scan on loop0, which it serves, began and ended with that stop"
+        in told[0]
+    )

@@ -77,9 +77,11 @@ def _stopped_below(context: Context) -> Candidate | None:
     begin, end = stops.of(list(through.pids))
     server = file_server_of(context, through.op_id)
     where = f" on {server.mount}, which {server.said} serves (FUSE)," if server is not None else ""
+    if through.serves:
+        where = f" on {through.serves}, which it serves,"
     claim = (
         f"{_was_stopped(name, through.pids, begin, end)} {words.things(len(through.op_id), 'call')} of {_named(context, through.tid)}{where} began and ended with "
-        f"{words.count(through.met)} of these stops: {words.percent(held.share)} of the time of {_its_threads(tids)}."
+        f"{'that stop' if through.stops == 1 else f'{words.count(through.met)} of these stops'}: {words.percent(held.share)} of the time of {_its_threads(tids)}."
     )
     return of_time_lost(
         held,
@@ -91,12 +93,17 @@ def _stopped_below(context: Context) -> Candidate | None:
         refute=f"Look who stops {name}, and repeat without: if calls take as long, they did not wait for it.",
         remedy=WHO_STOPS.format(who=name),
         explains=np.isin(context.slow.op_id, through.op_id),
-        causes=(("process", "silence of the submitter, state blocked"),),
+        causes=(
+            ("process", "silence of the submitter, state blocked"),
+            *([("stage", "device"), ("stage", "queue")] if through.serves else []),
+        ),
     )
 
 
 def _was_stopped(name: str, pids: tuple[int, ...], begin: Ints, end: Ints) -> str:
     lasted = end - begin
+    if len(begin) == 1:
+        return f"{name} ({words.processes(pids)}) was stopped once, for {words.duration(float(lasted[0]))}."
     return (
         f"{name} ({words.processes(pids)}) was stopped {words.things(len(begin), 'time')} for {words.duration(float(lasted.sum()))} in all "
         f"(typically {words.duration(float(np.median(lasted)))})."

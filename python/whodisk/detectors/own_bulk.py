@@ -23,6 +23,7 @@ from whodisk.detectors.thresholds import (
     BULK_TOLD_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.dirtied_before import dirtied_before
 from whodisk.evidence.programs import program_sql
 from whodisk.machine.kernel_threads import made_for
 from whodisk.reading.views import STAGES, quoted
@@ -133,6 +134,9 @@ WHERE ordinary ORDER BY begin_ns, end_ns LIMIT {BULK_REQUESTS_MAX + 1}"""
     )
     names = data["who"].astype(str)
     ours = made_for(context.case, names, context.own_programs[0])
+    if dirtied_before(context, device):
+        # What flushers write is mostly somebody else's.
+        ours &= np.isin(names, context.own_programs[0])
     if not ours.any() or len(names) > BULK_REQUESTS_MAX:
         return None
     begin, end = disjoint(data["begin_ns"][ours].astype(np.float64), data["end_ns"][ours].astype(np.float64))

@@ -142,12 +142,14 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         """Names and processes of the judged program: those that its operations come from, and those of its other threads.
 
         A database's own compaction or checkpointer is no competitor of its clients. Where a command was recorded, calls are those of the command and
-        its descendants alone, so whoever makes one belongs to it.
+        its descendants alone, so whoever makes one belongs to it. Where a whole machine was recorded, who serves its devices works for the others.
         """
         layers = [self.layer]
         if self.case.meta.get("command") and "syscall" in self.case.layers:
             layers.append("syscall")
         where = f"layer IN ({', '.join(map(quoted, layers))})"
+        if not (self.case.meta.get("command") or self.case.meta.get("scope")) and self.case.servers:
+            where += f" AND coalesce(pid NOT IN ({', '.join(map(str, self.case.servers))}), TRUE)"
         rows = self.case.rows(f"SELECT DISTINCT comm, pid FROM measured WHERE {where}")
         names = {str(row["comm"]) for row in rows if row["comm"] is not None}
         pids = {int(row["pid"] or 0) for row in rows if int(row["pid"] or 0) > 0}

@@ -31,8 +31,11 @@ class SleptThrough:
     #: Stops of the process, and those that calls were in flight through.
     stops: int
     met: int
-    #: The chance that as many of the calls that are as long lie on stops, if they began at any time; Bonferroni over processes.
+    #: The chance that as many of the calls that are as long lie on stops, if they began at any time; Bonferroni over processes. 0 where the process serves the device of all
+    #: these calls: then they are known to have waited for it.
     p_value: float
+    #: That device; empty where none is known that it serves.
+    serves: str = ""
 
 
 def slept_through(context: Context) -> SleptThrough | None:
@@ -70,6 +73,9 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
     best = max(found, key=lambda each: int((each.end_ns - each.begin_ns).sum()), default=None)
     if best is None:
         return None
+    served = set(context.case.servers.get(best.pids[0], []))
+    devices = _devices(context, best.op_id)
+    serves = next(iter(devices)) if served and len(devices) == 1 and devices <= served else ""
     # A job control shell, or a freezer, stops several at once.
     with_it = tuple(each.pids[0] for each in found if np.array_equal(each.op_id, best.op_id))
     return SleptThrough(
@@ -80,8 +86,17 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
         best.end_ns,
         best.stops,
         best.met,
-        min(1.0, best.p_value * len(pids)),
+        0.0 if serves else min(1.0, best.p_value * len(pids)),
+        serves,
     )
+
+
+def _devices(context: Context, op_id: Ints) -> set[str]:
+    listed = ", ".join(map(str, op_id.tolist()))
+    rows = context.case.rows(
+        f"SELECT DISTINCT coalesce(device, '') AS device FROM measured WHERE layer = '{context.layer}' AND op_id IN ({listed})"
+    )
+    return {str(row["device"]) for row in rows}
 
 
 def _through(

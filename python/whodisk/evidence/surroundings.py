@@ -71,7 +71,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, `request` (of somebody else, that it slept for), `volume` (which held its request by itself), or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, `server` (of its device, which was stopped), `request` (of somebody else, that it slept for), `volume` (which held its request by itself), or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str
@@ -125,7 +125,24 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         for number, e in enumerate(episodes)
     ]
     causes = _or_volumes(case, episodes, _or_late_wakers(case, survey, episodes, causes))
+    causes = _or_stopped_servers(case, episodes, causes)
     return _or_stolen(case, survey, episodes, causes)
+
+
+def _or_stopped_servers(case: Case, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
+    """The same, where the process that serves the device of an operation was stopped for nearly all of what it lost there."""
+    found = list(causes)
+    for number, (episode, cause) in enumerate(zip(episodes, causes, strict=True)):
+        pids = [pid for pid, served in case.servers.items() if episode.device in served]
+        if cause is not NOTHING or episode.stage not in BELOW or not pids or "waits" not in case.columns:
+            continue
+        rows = case.rows(
+            f"""SELECT max(least({episode.end_ns}, start_ns + duration_ns) - greatest({episode.start_ns}, start_ns)) AS held_ns FROM waits
+WHERE state = 'stopped' AND pid IN ({", ".join(map(str, pids))}) AND start_ns < {episode.end_ns} AND start_ns + duration_ns > {episode.start_ns}"""
+        )
+        if float(rows[0]["held_ns"] or 0) >= COVERS_MIN * episode.stage_excess_ns:
+            found[number] = Cause("server", "", f"who serves {episode.device} was stopped by a signal", True)
+    return found
 
 
 #: States of causes that say no more than that an operation waited: a request that it is linked to says for what.

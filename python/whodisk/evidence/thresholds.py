@@ -48,6 +48,22 @@ PASSER_BY_MIN = row(
     "Programs that came or left count if they had this much together.",
 )
 
+# dirtied_before
+DIRTIED_BEFORE_MIN = row(
+    "DIRTIED_BEFORE_MIN",
+    64 << 20,
+    "bytes",
+    CHOSEN,
+    "Less than that, and less than half of all that flushers wrote, may be anybody's.",
+)
+DIRTY_AGE_NS = row(
+    "DIRTY_AGE_NS",
+    35_000_000_000,
+    "ns",
+    "vm.dirty_expire_centisecs and vm.dirty_writeback_centisecs, 30 and 5 s by default",
+    "What a program makes dirty is written out this much later at the latest.",
+)
+
 # foremost_processes
 FOREMOST_PROCESSES_MIN = row(
     "FOREMOST_PROCESSES_MIN",
