@@ -284,3 +284,13 @@ def test_silences_are_weighed_in_time_and_not_in_parts_of_different_wholes() -> 
     for of_ns, first in ((72e9, "slapd"), (None, "gokv")):
         stops[0].of_ns = of_ns
         assert merge([waits], singles=[stops], latency_ns=5.5e9)[0].culprit.name == first
+
+
+@pytest.mark.parametrize(("low", "first"), [(0.05, "submitter"), (0.19, "hypervisor")])
+def test_a_hypervisor_is_weighed_by_what_it_costs_at_least(low: float, first: str) -> None:
+    """Threads were seen stopped for 14 % of their time; operations were slower by 20 % (5 to 38 %) while the hypervisor had the CPUs."""
+    steal = accepted("stolen_cpu", Culprit("host", "hypervisor", "steal"), "part of all latency", 0.2, False)
+    steal[0].effect = Effect("part of all latency", 0.2, "1", low, 0.38)
+    steal[0].basis, steal[0].p99_ratio = "inferred", 1.7
+    stops = accepted("submitter_gap", Culprit("process", "submitter"), "part of all latency", 0.14, False)
+    assert merge([steal, stops])[0].culprit.name == first

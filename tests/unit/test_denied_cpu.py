@@ -18,14 +18,16 @@ MS = 1_000_000
 ROUNDS = 500
 
 
-def two_threads(path: Path, ran_ms: float, cpus: int) -> Path:
+def two_threads(
+    path: Path, ran_ms: float, cpus: int, cause: str = "md5sum", cause_pid: int | None = None
+) -> Path:
     """Each round of 20 ms two threads on CPU 0 run for `ran_ms`, wait 4 ms for md5sum at the same time (in the second half of the run) and sleep for the rest."""
     waits: list[dict[str, Any]] = []
     for tid in (50, 51):
         for number in range(ROUNDS):
             begin = number * 20.0
             behind = 4.0 if number >= ROUNDS // 2 else 0.0
-            base = {"tid": tid, "pid": 50, "comm": "build", "cpu": 0, "cause_pid": None}
+            base = {"tid": tid, "pid": 50, "comm": "build", "cpu": 0, "cause_pid": cause_pid}
             if behind:
                 waits.append(
                     base
@@ -33,7 +35,7 @@ def two_threads(path: Path, ran_ms: float, cpus: int) -> Path:
                         "start_ns": int((begin + ran_ms) * MS),
                         "duration_ns": int(behind * MS),
                         "state": "runnable",
-                        "cause": "md5sum",
+                        "cause": cause,
                     }
                 )
             asleep = 20.0 - ran_ms - behind
@@ -80,7 +82,7 @@ def test_what_is_denied_is_a_part_of_what_was_asked_for(
 ) -> None:
     with Case(two_threads(tmp_path / "x.case", ran_ms, cpus)) as case:
         context: Any = SimpleNamespace(
-            case=case, survey=survey_layer(case, "syscall"), own_programs=(["build"], [50])
+            case=case, layer="syscall", survey=survey_layer(case, "syscall"), own_programs=(["build"], [50])
         )
         held = denied_cpu(context, "cause = 'md5sum'")
     if share is None:
@@ -88,3 +90,12 @@ def test_what_is_denied_is_a_part_of_what_was_asked_for(
     else:
         assert held is not None and held.share == pytest.approx(share, rel=0.05)
         assert held.windows == 1 and held.count == ROUNDS
+
+
+def test_what_its_own_threads_had_is_not_denied(tmp_path: Path) -> None:
+    """Where a whole machine was recorded, a program may wait for a CPU behind the very one that is looked at: itself."""
+    with Case(two_threads(tmp_path / "x.case", 8.0, 1, "build", 50)) as case:
+        context: Any = SimpleNamespace(
+            case=case, layer="syscall", survey=survey_layer(case, "syscall"), own_programs=(["build"], [50])
+        )
+        assert denied_cpu(context, "cause = 'build'") is None

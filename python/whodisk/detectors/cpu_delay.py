@@ -32,6 +32,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.denied_cpu import denied_cpu
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.partners import partners_of
 from whodisk.evidence.programs import program_sql
 from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.thread_stops import find_stops
@@ -62,7 +63,7 @@ def run(context: Context) -> Result:
     tids = submitters(context)
     hogs = hogs_of(context, tids)
     hog = foremost(hogs)
-    own = hog is not None and hog.own
+    own = hog is not None and hog.together
     if own and (beside := _beside_own(context, hogs, tids)) is not None:
         result.candidates.append(beside)
         return result
@@ -94,7 +95,7 @@ def run(context: Context) -> Result:
         # Who has the CPU in many short waits may not be who has it in the long ones.
         hogs = hogs_of(context, tids, ORDINARY_WAIT_NS)
         hog = foremost(hogs)
-        own = hog is not None and hog.own
+        own = hog is not None and hog.together
         if hog is not None and (every := _behind_rival(context, held, hog, tids)) is not None:
             result.candidates.append(every)
             return result
@@ -102,12 +103,22 @@ def run(context: Context) -> Result:
         _recorder(context, held, hog, tids, result)
     elif own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
-            f"The threads of the recorded program wait for each other's CPU: {words.percent(held.share)} of the time of those that submit. More CPUs, or "
+            f"The threads of {_together(context)} wait for each other's CPU: {words.percent(held.share)} of the time of those that submit. More CPUs, or "
             "fewer threads, and no fault of the storage."
         )
     else:
         result.candidates.append(_candidate(context, held, hog, tids, crowd=hogs))
     return result
+
+
+def _together(context: Context) -> str:
+    own = set(context.own_programs[0])
+    names = sorted(set(partners_of(context).values()) - own)
+    return (
+        f"the recorded program, and of {words.listed(names)}, which works with it,"
+        if names
+        else "the recorded program"
+    )
 
 
 def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate | None:

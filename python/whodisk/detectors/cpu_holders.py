@@ -13,6 +13,7 @@ from whodisk.detectors.thresholds import CROWD_TOLD, HOG_SHARE_MIN, HOLDERS_MAX,
 from whodisk.evidence.context import Context
 from whodisk.evidence.foremost_processes import foremost_processes
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.partners import partners_of
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.time_lost import waits_where
@@ -35,6 +36,8 @@ class Hog:
     share: float
     #: One of the submitting processes themselves, or others of the same program.
     own: bool
+    #: Another program that lets the judged one's threads go on again and again: its client, or what it asks.
+    partner: bool
     #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
     serves: bool
     #: The recorder itself, on a machine that has no CPU to spare for it.
@@ -50,7 +53,12 @@ class Hog:
     @property
     def rival(self) -> bool:
         """Another program, which works for nobody but itself."""
-        return not (self.own or self.serves or self.idle or self.recorder)
+        return not (self.own or self.partner or self.serves or self.idle or self.recorder)
+
+    @property
+    def together(self) -> bool:
+        """The program itself, or one that it works with: what they take from each other is their work."""
+        return self.own or self.partner
 
     @property
     def idle(self) -> bool:
@@ -111,8 +119,8 @@ def hogs_of(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
             else names.setdefault((pid, own), _process(case, pid, thread))
         )
         of_name.setdefault((name, own), []).append(row)
-    serving = serving_pids(context)
-    hogs = [_hog(context, name, own, its, total, serving) for (name, own), its in of_name.items()]
+    serving, partners = serving_pids(context), frozenset(partners_of(context))
+    hogs = [_hog(context, name, own, its, total, serving, partners) for (name, own), its in of_name.items()]
     return sorted(hogs, key=lambda hog: -hog.share)
 
 
@@ -122,7 +130,13 @@ def _process(case: Case, pid: int, thread: str) -> str:
 
 
 def _hog(
-    context: Context, name: str, own: bool, rows: list[Row], total: float, serving: frozenset[int]
+    context: Context,
+    name: str,
+    own: bool,
+    rows: list[Row],
+    total: float,
+    serving: frozenset[int],
+    partners: frozenset[int],
 ) -> Hog:
     first, thread = rows[0], str(rows[0]["cause"])
     had_ns: dict[int, float] = {}
@@ -139,6 +153,7 @@ def _hog(
         threads=tuple(sorted({str(row["cause"]) for row in rows})),
         share=sum(float(row["waited_ns"] or 0) for row in rows) / total,
         own=own,
+        partner=not own and bool(pids) and partners.issuperset(pids),
         serves=is_kernel_thread(context.case, thread) or first["cause_pid"] in serving,
         recorder=is_recorder(context.case, thread, first["cause_pid"]),
         namesake=None if which == name or len(others) > 1 else others[0],

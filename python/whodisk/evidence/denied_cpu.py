@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.running import running_of
 from whodisk.evidence.thresholds import CPU_ASKED_MIN, LOSS_BLOCKS
 from whodisk.evidence.time_lost import TimeLost, in_blocks, weigh
@@ -27,7 +28,7 @@ def denied_cpu(context: Context, rival_sql: str) -> TimeLost | None:
     mine = f"pid IN ({', '.join(map(str, pids))})"
     waits = context.case.arrays(
         f"""SELECT cpu, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE state = 'runnable' AND cpu IS NOT NULL AND {mine} AND {rival_sql} ORDER BY cpu, start_ns"""
+WHERE state = 'runnable' AND cpu IS NOT NULL AND {mine} AND {rival_sql} AND NOT {own_sql(context.case, context.layer)} ORDER BY cpu, start_ns"""
     )
     cpu = waits["cpu"].astype(np.int64)
     begin, end = (waits[name].astype(np.float64) for name in ("begin_ns", "end_ns"))

@@ -64,6 +64,29 @@ DIRTY_AGE_NS = row(
     "What a program makes dirty is written out this much later at the latest.",
 )
 
+# partners
+PARTNER_WAKES_MIN = row(
+    "PARTNER_WAKES_MIN",
+    50,
+    "sleeps",
+    CHOSEN,
+    "A program works with the judged one if it ended this many of its sleeps ...",
+)
+PARTNER_WAKES_PART_MIN = row(
+    "PARTNER_WAKES_PART_MIN",
+    0.05,
+    "share",
+    "a client, beside fifteen runs of programs with one: 8 to 90 %; CPU hogs beside them: none",
+    "... and this part of those that any program ended.",
+)
+PARTNER_OPERATIONS_MIN = row(
+    "PARTNER_OPERATIONS_MIN",
+    0.05,
+    "share of the time of all operations",
+    CHOSEN,
+    "A program with this much is what a machine is there for, where all of it was recorded.",
+)
+
 # foremost_processes
 FOREMOST_PROCESSES_MIN = row(
     "FOREMOST_PROCESSES_MIN",

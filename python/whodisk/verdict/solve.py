@@ -85,21 +85,27 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
         else:
             with Case(against) as other:
                 verdict = _solve(opened, limits, other, coming)
-        if against is None and not verdict.findings:
+        if against is None:
             verdict = _of_residents(opened, verdict, limits, coming)
         verdict = _with_end(verdict, ended_said(opened.meta, killed_for_memory(opened)))
         return dataclasses.replace(verdict, began=opened.began, zero_of_day_ns=opened.zero_of_day_ns)
 
 
 def _of_residents(case: Case, verdict: Verdict, limits: list[Limit], coming: Thread) -> Verdict:
-    """The verdict on the programs that stayed, where the whole machine was recorded and one that came or left is to blame for what they lost; else the verdict on all."""
+    """The verdict on the programs that stayed, where the whole machine was recorded and one that came or left is to blame for what they lost; else the verdict on all.
+
+    That one's own operations are slow, too, beside theirs, and among all they can look like what is wrong (of another size, say).
+    """
     residents = residents_of(case)
     if residents is None:
         return verdict
     with Case(case.path) as alone:
         alone.judge_calls_of(residents.pids)
         theirs = _solve(alone, limits, None, coming)
-    if not theirs.findings or theirs.findings[0].culprit.kind != "process":
+    first = theirs.findings[0].culprit if theirs.findings else None
+    if first is None or first.kind != "process":
+        return verdict
+    if verdict.findings and first.name.partition(" (")[0] not in residents.passed:
         return verdict
     return dataclasses.replace(
         theirs, cannot_exclude=[Caveat(residents.unjudged, residents.because), *theirs.cannot_exclude]
