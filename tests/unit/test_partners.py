@@ -10,9 +10,9 @@ import pytest
 
 from tests.synth import SYSCALL_ID_BASE, write_case
 from whodisk.evidence.context import Context
-from whodisk.evidence.partners import partners_of
 from whodisk.evidence.slow_operations import empty_slow_set
 from whodisk.evidence.survey import survey_layer
+from whodisk.machine.partners import partners_of
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 

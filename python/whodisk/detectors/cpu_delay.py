@@ -32,7 +32,6 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.denied_cpu import denied_cpu
 from whodisk.evidence.own_threads import own_sql
-from whodisk.evidence.partners import partners_of
 from whodisk.evidence.programs import program_sql
 from whodisk.evidence.recorder import RECORDER_HAD_CPU
 from whodisk.evidence.thread_stops import find_stops
@@ -48,6 +47,7 @@ from whodisk.evidence.time_lost import (
     waits_where,
 )
 from whodisk.findings import Culprit
+from whodisk.machine.partners import partners_of
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.coincidence import Covered, Intervals
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes

@@ -13,11 +13,11 @@ from whodisk.detectors.thresholds import CROWD_TOLD, HOG_SHARE_MIN, HOLDERS_MAX,
 from whodisk.evidence.context import Context
 from whodisk.evidence.foremost_processes import foremost_processes
 from whodisk.evidence.own_threads import own_sql
-from whodisk.evidence.partners import partners_of
 from whodisk.evidence.recorder import is_recorder
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.time_lost import waits_where
 from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.partners import partners_of
 from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import Case, Row, quoted
 
