@@ -99,3 +99,16 @@ def test_what_its_own_threads_had_is_not_denied(tmp_path: Path) -> None:
             case=case, layer="syscall", survey=survey_layer(case, "syscall"), own_programs=(["build"], [50])
         )
         assert denied_cpu(context, "cause = 'build'") is None
+
+
+@pytest.mark.parametrize(("with_others", "known"), [(False, False), (True, True)])
+def test_a_program_that_shares_the_cpus_with_its_client_asks_for_less(
+    with_others: bool, known: bool, tmp_path: Path
+) -> None:
+    """Two threads run for 4 of 20 ms each and wait for 4 behind another program: 12 of the 40 ms that two CPUs have."""
+    with Case(two_threads(tmp_path / "x.case", 4.0, 2)) as case:
+        context: Any = SimpleNamespace(
+            case=case, layer="syscall", survey=survey_layer(case, "syscall"), own_programs=(["build"], [50])
+        )
+        held = denied_cpu(context, "cause = 'md5sum'", with_others=with_others)
+    assert (held is not None) == known

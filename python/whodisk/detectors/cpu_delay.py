@@ -129,7 +129,7 @@ def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate
         return None
     rival = others[0]
     held = lost_in_blocks(context, _behind_sql(context, tids, rival), "wait_ns")
-    denied = denied_cpu(context, rival.sql)
+    denied = denied_cpu(context, rival.sql, with_others=any(hog.partner for hog in hogs))
     claim = _claim_behind(held, rival) if held is not None else ""
     if denied is not None and (held is None or denied.share > held.share):
         # A program that is as fast as its CPUs let it be loses what it is denied of them, in its calls or not.

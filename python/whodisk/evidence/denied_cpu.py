@@ -10,14 +10,14 @@ import numpy as np
 from whodisk.evidence.context import Context
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.running import running_of
-from whodisk.evidence.thresholds import CPU_ASKED_MIN, LOSS_BLOCKS
+from whodisk.evidence.thresholds import CPU_ASKED_MIN, CPU_ASKED_WITH_OTHERS_MIN, LOSS_BLOCKS
 from whodisk.evidence.time_lost import TimeLost, in_blocks, weigh
 from whodisk.statistics.stats import overlap
 
 
-def denied_cpu(context: Context, rival_sql: str) -> TimeLost | None:
+def denied_cpu(context: Context, rival_sql: str, *, with_others: bool = False) -> TimeLost | None:
     """The part of the CPU time that the judged program got, or was ready to use while a rival (`rival_sql`: a condition on rows of `waits`: it had the CPU) had it, which
-    the rival had; None where that is nothing, or the program asked for less than half of the CPUs meanwhile: then it waits for something else.
+    the rival had; None where that is nothing, or the program asked for less than half of the CPUs meanwhile (`with_others`, whose part is not known: for less than that): then it waits for something else.
 
     Threads that wait for one CPU at the same time are denied it once.
     """
@@ -42,6 +42,7 @@ WHERE state = 'runnable' AND cpu IS NOT NULL AND {mine} AND {rival_sql} AND NOT 
     there = denied > 0
     cpus = float(context.case.system.get("cpus") or 0)
     asked = float((denied + got)[there].sum())
-    if asked < CPU_ASKED_MIN * cpus * float(np.diff(edges)[there].sum()) or cpus <= 0:
+    least = CPU_ASKED_WITH_OTHERS_MIN if with_others else CPU_ASKED_MIN
+    if asked < least * cpus * float(np.diff(edges)[there].sum()) or cpus <= 0:
         return None
     return weigh(denied, denied + got, len(cpu), end - begin, survey.span_ns)

@@ -1050,6 +1050,13 @@ CPU_ASKED_MIN = row(
     CHOSEN,
     "What another program takes of the CPU time is its cost where a program runs on, or is ready to, this part of the CPUs: then it goes as fast as these let it.",
 )
+CPU_ASKED_WITH_OTHERS_MIN = row(
+    "CPU_ASKED_WITH_OTHERS_MIN",
+    0.3,
+    "share of the CPUs",
+    CHOSEN,
+    "The same where a program shares the CPUs with one that it works with (machine/partners), of whose running nothing is recorded.",
+)
 ONE_WINDOW_PART_MAX = row(
     "ONE_WINDOW_PART_MAX",
     0.85,
