@@ -17,7 +17,9 @@ MS = 1_000_000
 SECONDS = 16
 
 
-def machine(path: Path, copies: tuple[float, float], meta: dict[str, Any] | None = None) -> Path:
+def machine(
+    path: Path, copies: tuple[float, float], meta: dict[str, Any] | None = None, *, one_call: bool = False
+) -> Path:
     """Two threads of a database read from a disk that serves one request at a time; a copy reads in order between these seconds."""
     rng = np.random.default_rng(5)
     threads = {("db", 71): 0.0, ("db", 72): 0.0, ("copy", 90): copies[0] * 1e9}
@@ -39,7 +41,7 @@ def machine(path: Path, copies: tuple[float, float], meta: dict[str, Any] | None
             threads[who] = free if free < copies[1] * 1e9 else 1e18
     comm, tid, begun, took = (np.array(column) for column in zip(*rows, strict=True))
     began_ns, took_ns = begun.astype(np.int64), took.astype(np.int64)
-    every = {
+    every: dict[str, Any] = {
         "comm": comm,
         "pid": np.where(comm == "db", 70, 90),
         "tid": tid.astype(np.int64),
@@ -64,7 +66,18 @@ def machine(path: Path, copies: tuple[float, float], meta: dict[str, Any] | None
         "latency_ns": took_ns,
         "device_ns": took_ns,
     }
-    links = {"parent_id": syscall["op_id"], "child_id": block["op_id"], "bytes": every["size_bytes"]}
+    links: dict[str, Any] = {
+        "parent_id": syscall["op_id"],
+        "child_id": block["op_id"],
+        "bytes": every["size_bytes"],
+    }
+    if one_call:
+        # A file system copies by itself: all that the program did is to ask for it.
+        kept = (comm == "db") | (np.arange(len(rows)) == np.flatnonzero(comm == "copy")[0])
+        syscall = {name: np.asarray(column)[kept] for name, column in syscall.items()}
+        for name in ("latency_ns", "device_ns"):
+            syscall[name] = np.where(syscall["comm"] == "copy", 20_000, syscall[name])
+        links = {name: np.asarray(column)[kept] for name, column in links.items()}
     meta = {"observer": "record", "duration_ns": SECONDS * 1_000_000_000, **(meta or {})}
     system = {
         "devices": {
@@ -89,6 +102,12 @@ def test_who_came_is_to_blame_for_what_the_one_lost_that_stayed(tmp_path: Path) 
     unjudged = verdict.cannot_exclude[0]
     assert unjudged.what == "what copy waited for"
     assert unjudged.because.endswith("judged are the operations of db")
+
+
+def test_one_call_may_make_thousands_of_requests(tmp_path: Path) -> None:
+    """A balance of btrfs is one ioctl: its program had no part in the time of all calls worth speaking of, and most of the time of all requests."""
+    verdict = solve(machine(tmp_path / "case", (6.0, 12.0), one_call=True))
+    assert (verdict.findings[0].culprit.kind, verdict.findings[0].culprit.name) == ("process", "copy")
 
 
 @pytest.mark.parametrize(
