@@ -1055,7 +1055,7 @@ CPU_ASKED_WITH_OTHERS_MIN = row(
     0.3,
     "share of the CPUs",
     CHOSEN,
-    "The same where a program shares the CPUs with one that it works with (machine/partners), of whose running nothing is recorded.",
+    "The same where a program shares the CPUs with one that it works with (machine/partners), and nothing is recorded of how long that one ran.",
 )
 ONE_WINDOW_PART_MAX = row(
     "ONE_WINDOW_PART_MAX",
