@@ -79,8 +79,7 @@ def told_apart(context: Context, name: str, pids: Sequence[int]) -> tuple[str, s
     )
     which = f"{name} ({told}"
     # Where the recording was limited to one program, what is not its own was not recorded with it.
-    is_limited = bool(context.case.meta.get("command") or context.case.meta.get("scope"))
-    return f"{which})", f"{which}, not the recorded one)" if is_limited else f"{which})"
+    return f"{which})", f"{which}, not the recorded one)" if context.case.is_of_a_part else f"{which})"
 
 
 def _not_recorded(context: Context, pids: Sequence[int]) -> list[int]:

@@ -148,7 +148,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         if self.case.meta.get("command") and "syscall" in self.case.layers:
             layers.append("syscall")
         where = f"layer IN ({', '.join(map(quoted, layers))})"
-        if not (self.case.meta.get("command") or self.case.meta.get("scope")) and self.case.servers:
+        if self.case.servers and not self.case.is_of_a_part:
             where += f" AND coalesce(pid NOT IN ({', '.join(map(str, self.case.servers))}), TRUE)"
         rows = self.case.rows(f"SELECT DISTINCT comm, pid FROM measured WHERE {where}")
         names = {str(row["comm"]) for row in rows if row["comm"] is not None}

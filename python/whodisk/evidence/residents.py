@@ -52,8 +52,7 @@ def residents_of(case: Case) -> Residents | None:
     """The programs that stayed, if the whole machine was recorded, they had enough of the time of all calls, and others that came or left had some of that, or of the time of all requests; else None."""
     if (
         case.meta.get("observer") != "record"
-        or case.meta.get("command")
-        or case.meta.get("scope")
+        or case.is_of_a_part
         or "syscall" not in case.layers
         or not case.duration_ns
     ):

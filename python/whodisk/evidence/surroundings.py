@@ -137,11 +137,12 @@ def _or_stopped_servers(case: Case, episodes: list[Episode], causes: list[Cause]
         if cause is not NOTHING or episode.stage not in BELOW or not pids or "waits" not in case.columns:
             continue
         rows = case.rows(
-            f"""SELECT max(least({episode.end_ns}, start_ns + duration_ns) - greatest({episode.start_ns}, start_ns)) AS held_ns FROM waits
-WHERE state = 'stopped' AND pid IN ({", ".join(map(str, pids))}) AND start_ns < {episode.end_ns} AND start_ns + duration_ns > {episode.start_ns}"""
+            f"""SELECT coalesce(cause, '') AS cause, least({episode.end_ns}, start_ns + duration_ns) - greatest({episode.start_ns}, start_ns) AS held_ns FROM waits
+WHERE state = 'stopped' AND pid IN ({", ".join(map(str, pids))}) AND start_ns < {episode.end_ns} AND start_ns + duration_ns > {episode.start_ns} ORDER BY 2 DESC, 1 LIMIT 1"""
         )
-        if float(rows[0]["held_ns"] or 0) >= COVERS_MIN * episode.stage_excess_ns:
-            found[number] = Cause("server", "", f"who serves {episode.device} was stopped by a signal", True)
+        if rows and float(rows[0]["held_ns"] or 0) >= COVERS_MIN * episode.stage_excess_ns:
+            said = f"who serves {episode.device} was {words.stopped(str(rows[0]['cause']))}"
+            found[number] = Cause("server", "", said, True)
     return found
 
 

@@ -41,7 +41,7 @@ WHERE state = 'blocked' AND waker_pid > 0 AND pid IN ({own}) GROUP BY 1 ORDER BY
 
 def _at_work(context: Context) -> dict[int, str]:
     """In a recording of a whole machine, the processes of programs with a good part of the time of all operations."""
-    if context.case.meta.get("command") or context.case.meta.get("scope"):
+    if context.case.is_of_a_part:
         return {}
     rows = context.case.rows(
         f"""SELECT pid, mode(comm) AS comm, sum(latency_ns) AS busy_ns FROM measured WHERE layer = '{context.layer}' AND pid > 0 AND comm IS NOT NULL GROUP BY 1 ORDER BY 1"""

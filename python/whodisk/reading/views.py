@@ -339,6 +339,11 @@ class Case:
     def is_imported(self) -> bool:
         return self.meta.get("observer") == "import"
 
+    @property
+    def is_of_a_part(self) -> bool:
+        """Whether a part of the machine was recorded, a command or a scope, and not all of it."""
+        return bool(self.meta.get("command") or self.meta.get("scope"))
+
     def __enter__(self) -> Case:
         return self
 

@@ -236,7 +236,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         served_from=judged.served_from,
         next_steps=([failures.step] if first else [])
         + (
-            [OUTSIDE_STEP if is_part(case) else CALLS_STEP]
+            [OUTSIDE_STEP if case.is_of_a_part else CALLS_STEP]
             if outside is not None
             else _next_steps(judged, status, bool(first) and failures.tells_device)
         )
@@ -603,11 +603,6 @@ def _insufficient(
 def _not_done(case: Case) -> list[str]:
     """A sentence if a program says that it did not do all that it was asked to."""
     return [f"Not all was done: {case.not_done.rstrip('.')}."] if case.not_done else []
-
-
-def is_part(case: Case) -> bool:
-    """Whether a part of the machine was recorded: a command, or a scope."""
-    return bool(case.meta.get("command") or case.meta.get("scope"))
 
 
 def _idle_processes(case: Case) -> str | None:
