@@ -204,7 +204,7 @@ def test_the_group_is_the_one_in_which_requests_are_held_back(
 
 
 def test_the_recorded_program_is_no_namesake_of_itself() -> None:
-    case: Any = SimpleNamespace(meta={"command": ["db"], "command_pid": 40})
+    case: Any = SimpleNamespace(is_of_a_part=True, meta={"command": ["db"], "command_pid": 40})
     context: Any = SimpleNamespace(case=case, own_programs=(["db"], [41]))
     assert told_apart(context, "db", [40, 41]) == ("db", "db")
     assert told_apart(context, "db", [40, 77])[1] == "db (process 77, not the recorded one)"
