@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import DIRTIED_BEFORE_MIN, DIRTY_AGE_NS
+from whodisk.evidence.written_for import BYTES
 from whodisk.reading.views import quoted
-
-_BYTES = "coalesce(TRY_CAST(regexp_extract(detail, 'bytes ([0-9]+)', 1) AS BIGINT), 0)"
 
 
 def dirtied_before(context: Context, device: str) -> float:
@@ -18,8 +17,8 @@ def dirtied_before(context: Context, device: str) -> float:
     if "events" not in context.case.columns:
         return 0.0
     rows = context.case.rows(
-        f"""SELECT coalesce(sum({_BYTES}) FILTER (kind = 'writeback' AND subject = {quoted(device)}), 0) AS written,
-  coalesce(sum({_BYTES}) FILTER (kind = 'dirtied'), 0) AS dirtied FROM events WHERE kind IN ('writeback', 'dirtied')"""
+        f"""SELECT coalesce(sum({BYTES}) FILTER (kind = 'writeback' AND subject = {quoted(device)}), 0) AS written,
+  coalesce(sum({BYTES}) FILTER (kind = 'dirtied'), 0) AS dirtied FROM events WHERE kind IN ('writeback', 'dirtied')"""
     )
     written, dirtied = (float(rows[0][name] or 0) for name in ("written", "dirtied"))
     beyond = written - dirtied * (1 + DIRTY_AGE_NS / max(1, context.survey.span_ns))

@@ -73,9 +73,7 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
     best = max(found, key=lambda each: int((each.end_ns - each.begin_ns).sum()), default=None)
     if best is None:
         return None
-    served = set(context.case.servers.get(best.pids[0], []))
-    devices = _devices(context, best.op_id)
-    serves = next(iter(devices)) if served and len(devices) == 1 and devices <= served else ""
+    serves = _served(context, best)
     # A job control shell, or a freezer, stops several at once.
     with_it = tuple(each.pids[0] for each in found if np.array_equal(each.op_id, best.op_id))
     return SleptThrough(
@@ -91,12 +89,17 @@ WHERE layer = '{context.layer}' AND NOT open AND tid IN ({", ".join(map(str, tid
     )
 
 
-def _devices(context: Context, op_id: Ints) -> set[str]:
-    listed = ", ".join(map(str, op_id.tolist()))
+def _served(context: Context, through: SleptThrough) -> str:
+    """The device of all these calls, if the process is known to serve it."""
+    served = context.case.servers.get(through.pids[0])
+    if not served:
+        return ""
+    listed = ", ".join(map(str, through.op_id.tolist()))
     rows = context.case.rows(
         f"SELECT DISTINCT coalesce(device, '') AS device FROM measured WHERE layer = '{context.layer}' AND op_id IN ({listed})"
     )
-    return {str(row["device"]) for row in rows}
+    device = str(rows[0]["device"])
+    return device if len(rows) == 1 and device in served else ""
 
 
 def _through(

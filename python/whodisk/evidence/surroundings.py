@@ -131,10 +131,12 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
 
 def _or_stopped_servers(case: Case, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
     """The same, where the process that serves the device of an operation was stopped for nearly all of what it lost there."""
+    if not case.servers or "waits" not in case.columns:
+        return causes
     found = list(causes)
     for number, (episode, cause) in enumerate(zip(episodes, causes, strict=True)):
         pids = [pid for pid, served in case.servers.items() if episode.device in served]
-        if cause is not NOTHING or episode.stage not in BELOW or not pids or "waits" not in case.columns:
+        if cause is not NOTHING or episode.stage not in BELOW or not pids:
             continue
         rows = case.rows(
             f"""SELECT coalesce(cause, '') AS cause, least({episode.end_ns}, start_ns + duration_ns) - greatest({episode.start_ns}, start_ns) AS held_ns FROM waits

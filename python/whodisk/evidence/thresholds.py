@@ -43,7 +43,7 @@ RESIDENTS_SHARE_MIN = row(
 PASSER_BY_MIN = row(
     "PASSER_BY_MIN",
     0.02,
-    "share of the time of all calls",
+    "share of the time of all calls, or of all requests",
     CHOSEN,
     "Programs that came or left count if they had this much together.",
 )

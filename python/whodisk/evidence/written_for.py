@@ -15,7 +15,8 @@ from whodisk.reading.views import Case, quoted
 _PROGRAM = r"regexp_extract(detail, ' by (.*) \(pid [0-9]+\)$', 1)"
 _PID = r"TRY_CAST(regexp_extract(detail, '\(pid ([0-9]+)\)$', 1) AS INTEGER)"
 _LENGTH_NS = "coalesce(TRY_CAST(regexp_extract(detail, 'duration_ns ([0-9]+)', 1) AS BIGINT), 0)"
-_BYTES = "coalesce(TRY_CAST(regexp_extract(detail, 'bytes ([0-9]+)', 1) AS BIGINT), 0)"
+#: SQL, of an event: the bytes that it tells of; 0 where it tells none.
+BYTES = "coalesce(TRY_CAST(regexp_extract(detail, 'bytes ([0-9]+)', 1) AS BIGINT), 0)"
 
 
 def writers(case: Case, own: Collection[str]) -> list[str]:
@@ -24,7 +25,7 @@ def writers(case: Case, own: Collection[str]) -> list[str]:
         return []
     # A journal's thread makes pages dirty again while it commits them.
     rows = case.rows(
-        f"""SELECT program, sum(bytes) AS bytes FROM (SELECT {_PROGRAM} AS program, {_BYTES} AS bytes FROM events WHERE kind = 'dirtied') AS dirtied
+        f"""SELECT program, sum(bytes) AS bytes FROM (SELECT {_PROGRAM} AS program, {BYTES} AS bytes FROM events WHERE kind = 'dirtied') AS dirtied
 WHERE program NOT IN (SELECT comm FROM block_ops WHERE comm IS NOT NULL AND coalesce(flags, 0) & {KERNEL} > 0)
 GROUP BY 1 HAVING sum(bytes) >= {DIRTIED_MIN} ORDER BY 2 DESC, 1"""
     )

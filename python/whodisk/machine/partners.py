@@ -11,7 +11,6 @@ from collections import defaultdict
 from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import PARTNER_OPERATIONS_MIN, PARTNER_WAKES_MIN, PARTNER_WAKES_PART_MIN
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.types import Cell
 
 
 def partners_of(context: Context) -> dict[int, str]:
@@ -30,13 +29,13 @@ def _awake(context: Context) -> dict[int, str]:
 WHERE state = 'blocked' AND waker_pid > 0 AND pid IN ({own}) GROUP BY 1 ORDER BY 3 DESC, 1"""
     )
     woken = [row for row in rows if not is_kernel_thread(context.case, str(row["waker"]))]
-    every = sum(_int(row["wakes"]) for row in woken)
+    every = sum(int(row["wakes"] or 0) for row in woken)
     # Several processes of one name are one client.
     wakes: dict[str, int] = defaultdict(int)
     for row in woken:
-        wakes[str(row["waker"])] += _int(row["others"])
+        wakes[str(row["waker"])] += int(row["others"] or 0)
     least = max(PARTNER_WAKES_MIN, PARTNER_WAKES_PART_MIN * every)
-    return {_int(row["pid"]): str(row["waker"]) for row in woken if wakes[str(row["waker"])] >= least}
+    return {int(row["pid"] or 0): str(row["waker"]) for row in woken if wakes[str(row["waker"])] >= least}
 
 
 def _at_work(context: Context) -> dict[int, str]:
@@ -50,8 +49,4 @@ def _at_work(context: Context) -> dict[int, str]:
     for row in rows:
         busy[str(row["comm"])] += float(row["busy_ns"] or 0)
     least = PARTNER_OPERATIONS_MIN * sum(busy.values())
-    return {_int(row["pid"]): str(row["comm"]) for row in rows if busy[str(row["comm"])] >= least}
-
-
-def _int(value: Cell) -> int:
-    return int(value) if isinstance(value, (int, float)) else 0
+    return {int(row["pid"] or 0): str(row["comm"]) for row in rows if busy[str(row["comm"])] >= least}

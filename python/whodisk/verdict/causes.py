@@ -124,20 +124,17 @@ def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool, part: floa
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
     share = _share(candidate) * (part if candidate.of_ns is None else 1.0)
+    counts_p99 = _counts_p99(candidate)
     if _is_around(candidate):
-        share = min(share, max(0.0, candidate.effect.low or 0.0))
+        share, counts_p99 = min(share, max(0.0, candidate.effect.low or 0.0)), False
     mean = 1.0 / (1.0 - min(share, MERGED_SHARE_MAX))
-    return (
-        mean
-        if falls_behind or not _counts_p99(candidate) or _is_around(candidate)
-        else max(candidate.p99_ratio or 1.0, mean)
-    )
+    return mean if falls_behind or not counts_p99 else max(candidate.p99_ratio or 1.0, mean)
 
 
 def _is_around(candidate: Candidate) -> bool:
     """Whether it is what the machine lives in, inferred from when operations were slower: a hypervisor that has other guests takes some of the CPUs nearly all the time,
     and what else is wrong is wrong beside it. What it costs at least is what it is weighed by."""
-    return candidate.culprit.kind == "host" and candidate.basis == "inferred" and candidate.effect.unit == "1"
+    return candidate.culprit.because_of == "steal" and candidate.basis == "inferred"
 
 
 def _with(cause: Finding, consequences: list[Finding]) -> Finding:
