@@ -18,7 +18,12 @@ SECONDS = 16
 
 
 def machine(
-    path: Path, copies: tuple[float, float], meta: dict[str, Any] | None = None, *, one_call: bool = False
+    path: Path,
+    copies: tuple[float, float],
+    meta: dict[str, Any] | None = None,
+    *,
+    one_call: bool = False,
+    slowest_ns: int = 0,
 ) -> Path:
     """Two threads of a database read from a disk that serves one request at a time; a copy reads in order between these seconds."""
     rng = np.random.default_rng(5)
@@ -52,12 +57,12 @@ def machine(
         )
         * 4096,
     }
-    syscall = every | {
+    syscall: dict[str, Any] = every | {
         "op_id": APP_ID_BASE + np.arange(len(rows)),
         "start_ns": began_ns,
         "latency_ns": took_ns + 20_000,
         "fs_ns": np.full(len(rows), 20_000),
-        "device_ns": took_ns,
+        "device_ns": took_ns.copy(),
         "file": np.where(comm == "db", "/srv/db/heap", "/srv/other"),
     }
     block = every | {
@@ -78,6 +83,10 @@ def machine(
         for name in ("latency_ns", "device_ns"):
             syscall[name] = np.where(syscall["comm"] == "copy", 20_000, syscall[name])
         links = {name: np.asarray(column)[kept] for name, column in links.items()}
+    if slowest_ns:
+        # One read of the copy.
+        at = int(np.flatnonzero(comm == "copy")[-1])
+        syscall["latency_ns"][at] = syscall["device_ns"][at] = slowest_ns
     meta = {"observer": "record", "duration_ns": SECONDS * 1_000_000_000, **(meta or {})}
     system = {
         "devices": {
@@ -102,6 +111,16 @@ def test_who_came_is_to_blame_for_what_the_one_lost_that_stayed(tmp_path: Path) 
     unjudged = verdict.cannot_exclude[0]
     assert unjudged.what == "what copy waited for"
     assert unjudged.because.endswith("judged are the operations of db")
+
+
+@pytest.mark.parametrize(("slowest_ns", "judged_alone"), [(0, True), (900 * MS, False)])
+def test_what_was_expected_is_answered_for_all(slowest_ns: int, judged_alone: bool, tmp_path: Path) -> None:
+    """A read of the copy is beyond the limit, and none of the database."""
+    path = machine(tmp_path / "case", (6.0, 12.0), slowest_ns=slowest_ns)
+    verdict = solve(path, expect=["max<400ms"])
+    assert [item.met for item in verdict.expectations] == [not slowest_ns]
+    assert verdict.check_failed == bool(slowest_ns)
+    assert ("what copy waited for" in [item.what for item in verdict.cannot_exclude]) == judged_alone
 
 
 def test_one_call_may_make_thousands_of_requests(tmp_path: Path) -> None:

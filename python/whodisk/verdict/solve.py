@@ -94,7 +94,8 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
 def _of_residents(case: Case, verdict: Verdict, limits: list[Limit], coming: Thread) -> Verdict:
     """The verdict on the programs that stayed, where the whole machine was recorded and one that came or left is to blame for what they lost; else the verdict on all.
 
-    That one's own operations are slow, too, beside theirs, and among all they can look like what is wrong (of another size, say).
+    That one's own operations are slow, too, beside theirs, and among all they can look like what is wrong (of another size, say). What fired a trigger, or was expected, was
+    asked of all: where the answer would be another one, the verdict on all stands.
     """
     residents = residents_of(case)
     if residents is None:
@@ -104,6 +105,11 @@ def _of_residents(case: Case, verdict: Verdict, limits: list[Limit], coming: Thr
         theirs = _solve(alone, limits, None, coming)
     first = theirs.findings[0].culprit if theirs.findings else None
     if first is None or first.kind != "process":
+        return verdict
+    asked, answered = (
+        ([item.met for item in each.expectations], bool(each.fired)) for each in (verdict, theirs)
+    )
+    if asked != answered:
         return verdict
     if verdict.findings and first.name.partition(" (")[0] not in residents.passed:
         return verdict
